@@ -1,0 +1,1 @@
+"""Release tables and answers about people under differential privacy."""

@@ -1,0 +1,62 @@
+"""The finite set of records: named columns, each with a number of levels.
+
+Everything past the schema speaks of columns by name and of values by code (0 … levels - 1).
+A set of columns is always written in alphabetical order, so that the same marginal is the same
+tuple wherever it is named, and its array has its axes in that order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+Columns = tuple[str, ...]
+
+
+def canonical(columns: Iterable[str]) -> Columns:
+    """The one way to write a set of columns.
+
+    >>> canonical(["sex", "age"])
+    ('age', 'sex')
+    """
+    return tuple(sorted(set(columns)))
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Column names (in the schema's order) and their level counts.
+
+    >>> domain = Domain(("sex", "age"), (2, 10))
+    >>> domain.shape(("age", "sex")), domain.cells(("age", "sex")), domain["age"]
+    ((10, 2), 20, 10)
+    """
+
+    columns: Columns
+    levels: tuple[int, ...]
+
+    @classmethod
+    def of(cls, levels: Mapping[str, int]) -> Domain:
+        return cls(tuple(levels), tuple(levels.values()))
+
+    @cached_property
+    def _levels(self) -> dict[str, int]:
+        return dict(zip(self.columns, self.levels, strict=True))
+
+    def __getitem__(self, column: str) -> int:
+        return self._levels[column]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._levels
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def shape(self, columns: Iterable[str]) -> tuple[int, ...]:
+        """The shape of a marginal's array."""
+        return tuple(self._levels[c] for c in columns)
+
+    def cells(self, columns: Iterable[str] | None = None) -> int:
+        """How many cells a marginal has; the whole domain's size where no columns are named."""
+        return math.prod(self.shape(self.columns if columns is None else columns))

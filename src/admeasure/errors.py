@@ -1,0 +1,55 @@
+"""Errors that a user can cause, each with the exit code of the command line.
+
+A message says what is wrong, which value or rule it concerns, and what to do next. No message
+holds a value or a count from the private table: these errors may be shown and logged anywhere.
+"""
+
+from __future__ import annotations
+
+
+class AdmeasureError(Exception):
+    """Base of every error a user can cause. Anything else that escapes is a fault of ours."""
+
+    exit_code = 1
+
+
+class UsageError(AdmeasureError):
+    """A wrong argument: an unknown mechanism, a negative epsilon, a path that is not there."""
+
+    exit_code = 2
+
+
+class SchemaError(AdmeasureError):
+    """The schema is incomplete or contradicts itself."""
+
+    exit_code = 3
+
+
+class DataError(AdmeasureError):
+    """The table does not satisfy its schema. Names column and rule, never a value."""
+
+    exit_code = 3
+
+
+class WorkloadError(AdmeasureError):
+    """A workload or a query file that does not fit the schema."""
+
+    exit_code = 3
+
+
+class ReleaseError(AdmeasureError):
+    """A release folder that is damaged, foreign, or of a newer format."""
+
+    exit_code = 3
+
+
+class BudgetError(AdmeasureError):
+    """More budget was asked for than is left. Nothing was charged."""
+
+    exit_code = 4
+
+
+class ResourceError(AdmeasureError):
+    """The work would pass a stated limit of memory, time or domain size."""
+
+    exit_code = 5
