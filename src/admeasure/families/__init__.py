@@ -1,0 +1,52 @@
+"""Classes of distributions, each with `init` and `update`.
+
+A model is a belief about the table: it answers marginals as expected counts and samples rows.
+It is a function of measurements alone, so everything about it may be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain
+from admeasure.privacy.measurement import Measurement
+
+Codes = dict[str, np.ndarray]
+"""Rows by column, as codes."""
+
+
+class Model(Protocol):
+    """What is believed of the table."""
+
+    kind: str
+    """The name under which the release stores it."""
+    domain: Domain
+
+    @property
+    def total(self) -> float:
+        """The believed number of rows."""
+        ...
+
+    def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
+        """Expected counts; axes in the order of the (canonical) columns."""
+        ...
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Synthetic rows."""
+        ...
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Everything `load` needs besides the domain, as plain arrays."""
+        ...
+
+
+M = TypeVar("M", bound=Model)
+
+
+class Family(Protocol[M]):
+    """How to update a belief with everything measured so far."""
+
+    def update(self, model: M, log: Sequence[Measurement]) -> M: ...

@@ -1,0 +1,58 @@
+"""One mechanism a file, each after one paper; this page lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin, get_type_hints
+
+from admeasure.errors import UsageError
+from admeasure.mechanisms.all_zero import AllZero
+from admeasure.mechanisms.base import Mechanism, Outcome, Plan
+from admeasure.mechanisms.gaussian import Gaussian
+from admeasure.mechanisms.mwem import Mwem
+
+REGISTRY: dict[str, type[Mechanism]] = {m.name: m for m in (Gaussian, Mwem, AllZero)}
+
+
+def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
+    """A mechanism by its name, with options given as texts (from the command line)."""
+    if name not in REGISTRY:
+        near = difflib.get_close_matches(name, REGISTRY, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(
+            f"There is no mechanism {name!r}.{hint} There are: {', '.join(REGISTRY)}."
+        )
+    cls = REGISTRY[name]
+    hints = {f.name: get_type_hints(cls)[f.name] for f in dataclasses.fields(typing.cast(Any, cls))}
+    values = {}
+    for given, text in (options or {}).items():
+        option = given.replace("-", "_")
+        if option not in hints:
+            known = ", ".join("--" + h.replace("_", "-") for h in hints) or "no options"
+            raise UsageError(f"{name} has no option --{given}. It takes {known}.")
+        values[option] = _parsed(name, given, text, hints[option])
+    return cls(**values)
+
+
+def _parsed(mechanism: str, option: str, text: str, hint: Any) -> Any:
+    """A text as a value of the option's type."""
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(t for t in get_args(hint) if t is not type(None))
+    if get_origin(hint) is typing.Literal:
+        if text not in get_args(hint):
+            raise UsageError(
+                f"{mechanism}: --{option} is one of {', '.join(get_args(hint))}; it is {text!r}."
+            )
+        return text
+    try:
+        return hint(text)
+    except ValueError:
+        kind = {"int": "a whole number", "float": "a number"}.get(hint.__name__, hint.__name__)
+        raise UsageError(f"{mechanism}: --{option} is {kind}; it is {text!r}.") from None
+
+
+__all__ = ["REGISTRY", "Mechanism", "Outcome", "Plan", "build"]

@@ -1,0 +1,22 @@
+"""Queries: k-way marginals, r-of-k thresholds, single counts; each a linear map of one marginal."""
+
+from __future__ import annotations
+
+from admeasure.queries.marginal import Cell, Marginal, Where
+from admeasure.queries.query import Query
+from admeasure.queries.record import from_record, to_record
+from admeasure.queries.sensitivity import Sensitivity
+from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
+
+__all__ = [
+    "AtLeast",
+    "Cell",
+    "Marginal",
+    "Query",
+    "Sensitivity",
+    "Threshold",
+    "ThresholdCell",
+    "Where",
+    "from_record",
+    "to_record",
+]

@@ -1,0 +1,9 @@
+"""What a run gives out: the release folder, its certificate, its answers and their bounds."""
+
+from __future__ import annotations
+
+from admeasure.release.bounds import Answer, Bound
+from admeasure.release.certificate import Certificate
+from admeasure.release.release import Release
+
+__all__ = ["Answer", "Bound", "Certificate", "Release"]

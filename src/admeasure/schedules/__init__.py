@@ -1,0 +1,1 @@
+"""What the next round may spend."""

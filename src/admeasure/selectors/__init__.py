@@ -1,0 +1,1 @@
+"""Which queries to measure next."""

@@ -1,0 +1,34 @@
+"""Where exact counts come from: memory, files, databases.
+
+A source counts the private table and knows nothing of privacy, except that it keeps at most
+`max_rows_per_unit` rows of each unit, on which every sensitivity rests. Inside a mechanism only
+the curator reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.schema.model import Schema
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Exact counts of marginals.
+
+    `counts` gives one int64 array for each marginal, in the order asked, of the shape
+    `schema.domain.shape(columns)` with `columns` in canonical (alphabetical) order. The empty
+    marginal `()` is the number of rows, of shape `()`. Arrays belong to the caller.
+    """
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]: ...
+
+
+__all__ = ["Source"]

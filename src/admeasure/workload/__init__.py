@@ -1,0 +1,17 @@
+"""The steward's questions: workloads for a run, and query files for a finished release."""
+
+from __future__ import annotations
+
+from admeasure.workload.load import FORMS, load_workload, parse_workload
+from admeasure.workload.questions import Question, load_questions, parse_questions
+from admeasure.workload.workload import Workload
+
+__all__ = [
+    "FORMS",
+    "Question",
+    "Workload",
+    "load_questions",
+    "load_workload",
+    "parse_questions",
+    "parse_workload",
+]

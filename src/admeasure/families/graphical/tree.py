@@ -1,0 +1,359 @@
+"""Junction trees over integer attributes: triangulation, sizes, and growth by one clique.
+
+A tree is the set of maximal cliques of a triangulated graph. Its size is what Private-PGM calls
+JT-SIZE: 8 bytes for every cell of every maximal clique. This file promises that
+
+* `Tree.extended(clique)` is the smaller of the re-triangulated and the path-extended tree;
+* a candidate for which `Tree.sizes_with` reports a size within the limit has a tree of at most
+  that size, and `extended` returns one.
+
+Nothing here sees data: sizes depend on levels and cliques only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from admeasure.errors import ResourceError
+
+Clique = tuple[int, ...]
+
+BYTES_PER_CELL = 8
+MEGABYTE = 2**20
+
+_BATCH_FLOATS = 4_000_000
+"""How many floats one batch of candidate graphs may take."""
+
+
+def cells_of(levels: Sequence[int], clique: Iterable[int]) -> int:
+    """How many cells the marginal of a clique has."""
+    return math.prod(levels[a] for a in clique)
+
+
+def megabytes_of(cells: float) -> float:
+    """The size of a model with so many cells."""
+    return cells * BYTES_PER_CELL / MEGABYTE
+
+
+def maximal(cliques: Iterable[Iterable[int]]) -> tuple[Clique, ...]:
+    """The cliques that no other one contains, each sorted, in lexicographic order."""
+    kept: list[frozenset[int]] = []
+    for clique in sorted({frozenset(c) for c in cliques}, key=lambda c: (-len(c), sorted(c))):
+        if not any(clique <= other for other in kept):
+            kept.append(clique)
+    return tuple(sorted(tuple(sorted(c)) for c in kept))
+
+
+def check_limit(tree: Tree, limit_megabytes: float | None) -> None:
+    """Refuse a tree that is larger than the stated limit."""
+    if limit_megabytes is not None and tree.megabytes > limit_megabytes:
+        raise ResourceError(
+            f"The graphical model would take {tree.megabytes:.3g} MB, over the limit of "
+            f"{limit_megabytes:g} MB. Measure fewer or smaller marginals, or raise the limit."
+        )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two neighbouring nodes (by position) and the attributes they share."""
+
+    parent: int
+    child: int
+    separator: Clique
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The maximal cliques of a triangulated graph over attributes 0 … d - 1.
+
+    >>> tree = Tree.build((2, 3, 4), [(0, 1), (1, 2)])
+    >>> tree.nodes, tree.cells, tree.extended((0, 2)).cells
+    (((0, 1), (1, 2)), 18, 24)
+    """
+
+    levels: tuple[int, ...]
+    nodes: tuple[Clique, ...]
+    cliques: tuple[Clique, ...]
+    """What the tree was built for: only these must stay inside nodes when it grows."""
+
+    @classmethod
+    def build(cls, levels: Sequence[int], cliques: Iterable[Iterable[int]]) -> Tree:
+        """The smallest of three greedy triangulations; every attribute is in some node."""
+        levels = tuple(int(n) for n in levels)
+        cliques = maximal(cliques)
+        graph = _adjacency(len(levels), cliques)[None]
+        found = [_eliminate(graph, levels, rule)[0] for rule in _RULES]
+        nodes = [maximal(tuple(np.flatnonzero(row).tolist()) for row in rows) for rows in found]
+        sizes = [sum(cells_of(levels, node) for node in option) for option in nodes]
+        return cls(levels, nodes[sizes.index(min(sizes))], cliques)
+
+    @classmethod
+    def of_nodes(cls, levels: Sequence[int], nodes: Iterable[Iterable[int]]) -> Tree:
+        """A tree with exactly these nodes, which must have the running intersection property."""
+        nodes = maximal(nodes)
+        tree = cls(tuple(int(n) for n in levels), nodes, nodes)
+        if not tree._is_junction_tree():
+            raise ValueError("these nodes do not form a junction tree")
+        return tree
+
+    @cached_property
+    def cells(self) -> int:
+        return sum(cells_of(self.levels, node) for node in self.nodes)
+
+    @property
+    def megabytes(self) -> float:
+        return megabytes_of(self.cells)
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """A maximum spanning tree by separator size, parents before children, rooted at node 0.
+
+        Components that share nothing hang from the root by an empty separator, so that there is
+        always one tree.
+        """
+        sets = [frozenset(node) for node in self.nodes]
+        best = [(-1, -1)] * len(sets)  # (shared attributes, node already in the tree)
+        outside = list(range(1, len(sets)))
+        current, edges = 0, []
+        while outside:
+            for k in outside:
+                shared = len(sets[k] & sets[current])
+                if shared > best[k][0]:
+                    best[k] = (shared, current)
+            child = max(outside, key=lambda k: (best[k][0], -k))
+            parent = best[child][1] if best[child][0] else 0
+            edges.append(Edge(parent, child, tuple(sorted(sets[parent] & sets[child]))))
+            outside.remove(child)
+            current = child
+        return tuple(edges)
+
+    def contains(self, clique: Iterable[int]) -> bool:
+        """Whether some node holds every attribute of the clique."""
+        wanted = frozenset(clique)
+        return any(wanted <= frozenset(node) for node in self.nodes)
+
+    def extended(self, clique: Iterable[int]) -> Tree:
+        """The tree that also holds `clique`: re-triangulated, or with the clique's attributes
+        carried along the tree's paths, whichever is the smaller."""
+        clique = tuple(sorted(set(clique)))
+        rebuilt = Tree.build(self.levels, (*self.cliques, clique))
+        return min(self._path_extended(clique), rebuilt, key=lambda tree: tree.cells)
+
+    def sizes_with(
+        self, candidates: Sequence[Iterable[int]], limit_cells: float = math.inf
+    ) -> np.ndarray:
+        """For each candidate, an upper bound on the cells of `extended(candidate)`.
+
+        Within the limit the bound may be the path-extended tree's size; a candidate whose path
+        extension passes the limit is triangulated too, all such candidates in lock step.
+        """
+        member = np.zeros((len(candidates), len(self.levels)))
+        for row, candidate in zip(member, candidates, strict=True):
+            row[list(candidate)] = 1.0
+        sizes = self._path_sizes(member)
+        # Products in another order may round apart; a bound must not err on the low side.
+        sizes *= 1 + 1e-12
+        own = np.exp(member @ np.log(self.levels))
+        over = np.flatnonzero((sizes > limit_cells) & (own <= limit_cells * (1 + 1e-9)))
+        if over.size:
+            sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member[over]))
+        return sizes
+
+    @cached_property
+    def _components(self) -> list[list[int]]:
+        """Nodes grouped by what connects them through non-empty separators."""
+        group = list(range(len(self.nodes)))
+        for edge in self.edges:
+            group[edge.child] = group[edge.parent] if edge.separator else edge.child
+        return [[k for k, g in enumerate(group) if g == root] for root in sorted(set(group))]
+
+    @cached_property
+    def _towards(self) -> list[list[int]]:
+        """`_towards[h][v]`: the next node on the path from h to v; -1 across components."""
+        size = len(self.nodes)
+        neighbours: list[list[int]] = [[] for _ in range(size)]
+        for edge in self.edges:
+            if edge.separator:
+                neighbours[edge.parent].append(edge.child)
+                neighbours[edge.child].append(edge.parent)
+        table = [[-1] * size for _ in range(size)]
+        for target in range(size):
+            table[target][target] = target
+            stack = [target]
+            while stack:
+                node = stack.pop()
+                for other in neighbours[node]:
+                    if table[other][target] < 0:
+                        table[other][target] = node
+                        stack.append(other)
+        return table
+
+    def _carriers(self, host: int, attribute: int) -> list[int]:
+        """The nodes that must take in `attribute` so that `host` has it; none if it has, or if
+        the attribute lives in another component."""
+        if attribute in self.nodes[host]:
+            return []
+        best: list[int] | None = None
+        for target, node in enumerate(self.nodes):
+            if attribute not in node or self._towards[host][target] < 0:
+                continue
+            path, at = [], host
+            while attribute not in self.nodes[at]:
+                path.append(at)
+                at = self._towards[at][target]
+            best = path  # the nodes with the attribute are connected: every path meets them alike
+            break
+        return best or []
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """(host, attribute, node): whether the node takes in the attribute for that host."""
+        size = len(self.nodes)
+        carried = np.zeros((size, len(self.levels), size), dtype=bool)
+        for host in range(size):
+            for attribute in range(len(self.levels)):
+                carried[host, attribute, self._carriers(host, attribute)] = True
+        return carried
+
+    def _host_sizes(self, member: np.ndarray) -> np.ndarray:
+        """(candidate, host): cells of the host's component once the host holds the candidate's
+        attributes of that component."""
+        logs = np.log(self.levels)
+        count, size = len(self.nodes), len(self.levels)
+        inside = np.zeros((count, count), dtype=bool)
+        for component in self._components:
+            inside[np.ix_(component, component)] = True
+        weight = self._carried * logs[None, :, None]
+        weight = weight.transpose(1, 0, 2).reshape(size, count * count)
+        base = np.array([math.log(cells_of(self.levels, node)) for node in self.nodes])
+        sizes = np.empty((len(member), count))
+        step = max(1, _BATCH_FLOATS // (count * count))
+        for start in range(0, len(member), step):
+            grown = (member[start : start + step] @ weight).reshape(-1, count, count)
+            grown += base
+            sizes[start : start + step] = (np.exp(grown) * inside).sum(axis=2)
+        return sizes
+
+    def _path_sizes(self, member: np.ndarray) -> np.ndarray:
+        hosts = self._host_sizes(member)
+        total = np.zeros(len(member))
+        touched = np.zeros(len(member), dtype=int)
+        for component in self._components:
+            attributes = sorted({a for k in component for a in self.nodes[k]})
+            total += hosts[:, component].min(axis=1)
+            touched += member[:, attributes].any(axis=1)
+        joined = np.exp(member @ np.log(self.levels))
+        return np.where(touched > 1, total + joined, total)
+
+    def _path_extended(self, clique: Clique) -> Tree:
+        member = np.zeros((1, len(self.levels)))
+        member[0, list(clique)] = 1.0
+        hosts = self._host_sizes(member)[0]
+        nodes = [set(node) for node in self.nodes]
+        for component in self._components:
+            host = min(component, key=lambda k: hosts[k])
+            for attribute in clique:
+                for k in self._carriers(host, attribute):
+                    nodes[k].add(attribute)
+        return Tree(self.levels, maximal((*nodes, clique)), maximal((*self.cliques, clique)))
+
+    def _triangulated_sizes(self, member: np.ndarray) -> np.ndarray:
+        d = len(self.levels)
+        base = _adjacency(d, self.cliques)
+        sizes = np.empty(len(member))
+        step = max(1, _BATCH_FLOATS // (8 * d * d))
+        for start in range(0, len(member), step):
+            part = member[start : start + step] > 0
+            graphs = base[None] | (part[:, :, None] & part[:, None, :])
+            graphs[:, np.arange(d), np.arange(d)] = False
+            options = [
+                _total_cells(_eliminate(graphs, self.levels, rule), self.levels) for rule in _RULES
+            ]
+            sizes[start : start + step] = np.min(options, axis=0)
+        return sizes
+
+    def _is_junction_tree(self) -> bool:
+        """Running intersection: the nodes that hold an attribute are joined by edges that do."""
+        for attribute in range(len(self.levels)):
+            holding = sum(attribute in node for node in self.nodes)
+            joining = sum(attribute in edge.separator for edge in self.edges)
+            if holding - joining != 1:
+                return False
+        return True
+
+
+def _adjacency(d: int, cliques: Iterable[Clique]) -> np.ndarray:
+    graph = np.zeros((d, d), dtype=bool)
+    for clique in cliques:
+        graph[np.ix_(clique, clique)] = True
+    graph[np.arange(d), np.arange(d)] = False
+    return graph
+
+
+def _by_weight(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Cells of the clique that eliminating each vertex would make, as a logarithm."""
+    logs = np.log(levels)
+    return graph @ logs + logs
+
+
+def _by_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Edges that eliminating each vertex would add; ties go to the smaller clique."""
+    degree = graph.sum(axis=2)
+    closed = ((graph @ graph) * graph).sum(axis=2)
+    return degree * (degree - 1) - closed + 1e-4 * _by_weight(graph, levels)
+
+
+def _by_weighted_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """The same, an edge counted as the product of its ends' levels."""
+    scaled = graph * levels
+    total = scaled.sum(axis=2) ** 2 - (scaled * levels).sum(axis=2)
+    closed = ((scaled @ graph) * scaled).sum(axis=2)
+    return total - closed + 1e-4 * _by_weight(graph, levels)
+
+
+_RULES = (_by_weight, _by_fill, _by_weighted_fill)
+
+
+def _eliminate(graphs: np.ndarray, levels: Sequence[int], rule) -> np.ndarray:
+    """Greedy elimination of many graphs in lock step.
+
+    `graphs` is (graph, vertex, vertex), boolean, without loops. The answer is (graph, step,
+    vertex): the clique that each step makes. Equal scores go to the lowest vertex.
+    """
+    graph = graphs.astype(np.float64)
+    sizes = np.asarray(levels, dtype=np.float64)
+    count, d = graph.shape[:2]
+    rows = np.arange(count)
+    dead = np.zeros((count, d), dtype=bool)
+    cliques = np.zeros((count, d, d), dtype=bool)
+    diagonal = np.arange(d)
+    for step in range(d):
+        score = rule(graph, sizes)
+        score[dead] = np.inf
+        vertex = score.argmin(axis=1)
+        around = graph[rows, vertex]
+        cliques[:, step] = around > 0
+        cliques[rows, step, vertex] = True
+        np.maximum(graph, around[:, :, None] * around[:, None, :], out=graph)
+        graph[:, diagonal, diagonal] = 0.0
+        graph[rows, vertex] = 0.0
+        graph[rows, :, vertex] = 0.0
+        dead[rows, vertex] = True
+    return cliques
+
+
+def _total_cells(cliques: np.ndarray, levels: Sequence[int]) -> np.ndarray:
+    """Cells of the maximal ones among each graph's elimination cliques."""
+    sizes = np.where(cliques, np.asarray(levels, dtype=np.float64), 1.0).prod(axis=2)
+    member = cliques.astype(np.float64)
+    shared = member @ member.transpose(0, 2, 1)
+    within = shared == shared.diagonal(axis1=1, axis2=2)[:, :, None]
+    # An elimination clique can only be contained in one that was made before it.
+    d = cliques.shape[1]
+    contained = (within & np.tri(d, d, -1, dtype=bool)).any(axis=2)
+    return (sizes * ~contained).sum(axis=1)

@@ -1,0 +1,72 @@
+"""Adaptive Measurements: select, measure, update (Liu, Vietri and Wu 2021, Algorithm 1).
+
+Every mechanism of the package runs through this file. What to measure next is the selector's
+decision, what it may cost is the schedule's, what is believed afterwards is the family's. Private
+data is behind the curator; the other three see its noisy results only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from admeasure.families import Family, Model
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import Query
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one round may spend, in rho."""
+
+    select: Fraction
+    measure: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One turn of the loop: what was allowed, asked and answered, and the belief on both sides."""
+
+    budget: Budget
+    answers: tuple[Measurement, ...]
+    before: Model
+    after: Model
+
+
+class Schedule(Protocol):
+    """What the next round may spend, from what is left and what the last round showed."""
+
+    def next(self, remaining: Fraction, last: Round | None) -> Budget | None: ...
+
+
+class Selector(Protocol):
+    """Which queries to measure next. Whatever it learns of the table it buys from the curator."""
+
+    def select(
+        self, curator: Curator, workload: Workload, model: Model, budget: Budget
+    ) -> Sequence[Query]: ...
+
+
+def adaptive_measurements(
+    curator: Curator,
+    workload: Workload,
+    family: Family,
+    selector: Selector,
+    schedule: Schedule,
+    model: Model,
+    log: Sequence[Measurement] = (),
+) -> Iterator[Round]:
+    """Run until the schedule ends; yield each round as it is done."""
+    log = list(log)
+    last = None
+    while budget := schedule.next(curator.remaining, last):
+        queries = selector.select(curator, workload, model, budget)
+        answers = curator.measure(queries, budget.measure)
+        log += answers
+        before, model = model, family.update(model, log)
+        last = Round(budget, answers, before, model)
+        yield last

@@ -1,0 +1,39 @@
+"""All-0: answers every question with zero and spends nothing (Avent and Korolova 2023, 3.4).
+
+The baseline that a workload of rare events must be measured against: where most true answers are
+close to nothing, saying nothing is hard to beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from admeasure.domain import Domain
+from admeasure.families.answers import AnswersModel
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.unit import Unit
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class AllZero:
+    """Zero, always, for nothing."""
+
+    name: ClassVar[str] = "all-zero"
+    summary: ClassVar[str] = "answers zero to everything and spends nothing; a baseline"
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        """Serves every workload."""
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        return Plan((), "0", 1.0, 0.0, 0.0, ("Every answer is zero; nothing is measured.",))
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+        return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=0)

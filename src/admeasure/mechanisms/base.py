@@ -1,0 +1,96 @@
+"""What every mechanism is: options that can be checked, planned and run.
+
+A mechanism is a frozen dataclass; its fields are its options, on the command line and in Python.
+It never touches the table: `run` is handed a curator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Protocol, runtime_checkable
+
+from admeasure.domain import Columns, Domain
+from admeasure.families import Model
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.unit import Unit
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of a plan."""
+
+    what: str
+    rho: Fraction
+    sigma: float | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a budget would be spent, and what can be said of the outcome before seeing any data.
+
+    `expected_error` is the mean over the workload's marginals of the normalised L1 error (AIM's
+    Definition 2) that noise alone would cause, for a table of `rows` rows; None where it depends
+    on what the mechanism will choose.
+    """
+
+    items: tuple[Item, ...]
+    rounds: str
+    expected_error: float | None
+    megabytes: float
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What one private selection says about the candidates that were not chosen (AIM, section 5).
+
+    Names follow Theorem 4: `chosen` r_t, `weights` w_r over the candidates C_t, `sigma` σ_t,
+    `epsilon` ε_t, `sensitivity` in rows times max weight, `estimated` ||M_rt(p_{t-1}) - y_t||_1,
+    and for each candidate for which this is the last round the distance
+    ||M_r(final model) - M_r(p_{t-1})||_1.
+    """
+
+    chosen: Columns
+    candidates: int
+    weights: dict[Columns, float]
+    distances: dict[Columns, float]
+    sigma: float
+    epsilon: float
+    sensitivity: float
+    estimated: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A fitted model, and what its release should say about the run."""
+
+    model: Model
+    rounds: int
+    selections: tuple[Selection, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        """Raise a clear error where the mechanism cannot serve this. Nothing is charged yet."""
+        ...
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        """How the budget would be split; touches no data."""
+        ...
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        """Spend the curator's budget and return what was learned."""
+        ...

@@ -1,0 +1,75 @@
+"""Gaussian: noisy answers to every marginal of the workload, with the optimal budget split.
+
+The baseline of McKenna, Mullins, Sheldon and Miklau (2022), section 6.1, with the allocation of
+Zhang et al. (PrivSyn, 2021): to minimise Σ c_r n_r σ_r under Σ 1/(2σ_r²) = ρ, σ_r is proportional
+to (c_r n_r)^(-1/3), so the share of marginal r is proportional to (c_r n_r)^(2/3). It answers
+questions and makes no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from admeasure.domain import Columns, Domain
+from admeasure.families.answers import AnswersModel, to_simplex
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Answers every marginal of the workload; no rows."""
+
+    name: ClassVar[str] = "gaussian"
+    summary: ClassVar[str] = "noise on every marginal of the workload; answers only, no rows"
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        """Serves every workload of marginals and thresholds."""
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        shares = _shares(domain, workload)
+        total = sum(shares.values())
+        l2_squared = {c: Marginal(c).sensitivity(domain, unit).l2_squared for c in shares}
+        sigmas = {c: sigma_for(rho * s / total, l2_squared[c]) for c, s in shares.items()}
+        items = [Item(f"marginal of {', '.join(c)}", rho * shares[c] / total, sigmas[c]) for c in shares]
+        error = None
+        if rows:
+            l1 = [math.sqrt(2 / math.pi) * sigmas[c] * domain.cells(c) / rows for c in shares]
+            error = sum(min(2.0, e) for e in l1) / len(l1)
+        cells = sum(domain.cells(c) for c in shares)
+        return Plan(tuple(items), "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+        shares = _shares(curator.domain, workload)
+        queries = [Marginal(c) for c in shares]
+        log = curator.measure(queries, curator.remaining, shares=list(shares.values()))
+        total = believed_total(log)
+        tables = {m.query.columns: to_simplex(m.values, total) for m in log}
+        variances = {m.query.columns: m.sigma**2 for m in log}
+        return Outcome(AnswersModel(curator.domain, total, tables, variances), rounds=1)
+
+
+def believed_total(log: Sequence[Measurement]) -> float:
+    """The number of rows: the mean of the measured marginals' sums by their precision."""
+    weights = [1 / (m.values.size * m.sigma**2) for m in log]
+    sums = [w * float(m.values.sum()) for w, m in zip(weights, log, strict=True)]
+    return max(1.0, sum(sums) / sum(weights))
+
+
+def _shares(domain: Domain, workload: Workload) -> dict[Columns, Fraction]:
+    """(c_r n_r)^(2/3) for each marginal that some query of the workload needs."""
+    weights: dict[Columns, float] = {}
+    for query in workload.queries:
+        weights[query.columns] = weights.get(query.columns, 0.0) + workload.weight(query)
+    return {c: Fraction((w * domain.cells(c)) ** (2 / 3)) for c, w in weights.items()}

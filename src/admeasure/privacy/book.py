@@ -1,0 +1,404 @@
+"""The budget book: what was ever spent on each data set, in one SQLite file.
+
+Promises:
+
+- The entries of a data set never add up to more than its total, whoever asks and however many
+  processes ask at once. Sums are exact rationals, kept as text `numerator/denominator`.
+- A run is charged in full before it starts. When it ends, `settle` lowers the charge to what its
+  ledger really charged; a run that was killed, or that failed, stays charged in full. A charge is
+  never raised, and lowered only once.
+- Every change is one transaction under SQLite's write lock, on the disk before the call returns
+  (rollback journal, synchronous = EXTRA: the journal's removal is flushed too, so that a loss of
+  power cannot bring back the state before the charge). A kill at any moment leaves the state
+  before or after the change.
+- A refused request changes nothing.
+
+A book holds no data about people: names of data sets and releases, dates and budgets. Each call
+opens the file and closes it again, so a `Book` may be shared between threads and kept across forks.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_DOWN, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from admeasure.errors import BudgetError, UsageError
+from admeasure.privacy import bookfile
+from admeasure.privacy.convert import epsilon_of, rho_of
+
+T = TypeVar("T")
+Rho = Fraction | float | int
+
+RUNNING, RELEASED, FAILED = "running", "released", "failed"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A data set: its total, what is spent, what is left. Fractions are rho."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    rho: Fraction
+    spent: Fraction
+    created: str
+    closed: str | None
+
+    @property
+    def left(self) -> Fraction:
+        return self.rho - self.spent
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The epsilon that the spent rho means at the data set's delta."""
+        return epsilon_of(self.spent, self.delta)
+
+    @property
+    def epsilon_left(self) -> float:
+        """The largest epsilon, at the data set's delta, that one more run could ask for."""
+        return _epsilon_within(self.left, self.delta)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run. `rho` is what it is charged now, `reserved` what it was charged at first;
+    `epsilon` and `delta` are those of the request; dates are UTC."""
+
+    id: int
+    dataset: str
+    mechanism: str
+    release: str
+    status: str
+    rho: Fraction
+    reserved: Fraction
+    epsilon: float
+    delta: float
+    started: str
+    ended: str | None
+
+
+@dataclass(frozen=True)
+class Book:
+    """A budget book. Made by `open` or `create`.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> book = Book.create(Path(folder.name) / "budget.db", "adult", epsilon=1, delta=1e-9)
+    >>> half = book.account("adult").rho / 2
+    >>> entry = book.reserve("adult", half, mechanism="aim", release="first")
+    >>> book.settle(entry, half / 2)
+    >>> book.account("adult").left == book.account("adult").rho * 3 / 4
+    True
+    >>> folder.cleanup()
+    """
+
+    path: Path
+    wait_seconds: float = 30.0
+
+    @classmethod
+    def open(cls, path: str | Path, *, wait_seconds: float = 30.0) -> Book:
+        """An existing book, checked: one line says what is wrong with one that cannot be used."""
+        book = cls(Path(path), wait_seconds)
+        with bookfile.connection(book.path, book.wait_seconds) as db:
+            bookfile.check(db, book.path)
+            bookfile.check_whole(db, book.path)
+        return book
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        wait_seconds: float = 30.0,
+    ) -> Book:
+        """A book with this data set in it; the book is made where there is none."""
+        rho_of(epsilon, delta)  # refuses what is no budget before a file is made
+        book = cls(Path(path), wait_seconds)
+        bookfile.make(book.path, wait_seconds)
+        book.add(dataset, epsilon=epsilon, delta=delta)
+        return book
+
+    def add(self, dataset: str, *, epsilon: float, delta: float) -> Account:
+        """Enter a data set with its total budget, which stands for good.
+
+        The total in rho is the largest that gives (epsilon, delta).
+        """
+        if not dataset.strip():
+            raise UsageError("A data set needs a name.")
+        total = Fraction(rho_of(epsilon, delta))
+
+        def change(db: sqlite3.Connection) -> Account:
+            if _find(db, dataset) is not None:
+                raise BudgetError(
+                    f"The data set {dataset!r} is in the book {self.path} already, and its total "
+                    "stands for good. Use its name in a run, or choose another name for another "
+                    "table of other people."
+                )
+            db.execute(
+                "INSERT INTO dataset (name, epsilon, delta, rho, created) VALUES (?, ?, ?, ?, ?)",
+                (dataset, float(epsilon), float(delta), str(total), _now()),
+            )
+            return _account(db, dataset, self.path)
+
+        return self._write(change)
+
+    def reserve(
+        self,
+        dataset: str,
+        rho: Rho,
+        *,
+        mechanism: str,
+        release: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> int:
+        """Charge a run before it starts; the number of its entry.
+
+        `epsilon` and `delta` are what the run was asked for; left out, they are the data set's
+        delta and the epsilon that rho means there. `BudgetError` where the total would be passed.
+
+        A float is taken exactly, with one exception. Float shares of a total add up to the total
+        only up to their rounding, and refusing the last of ten tenths would waste it. So a float
+        that passes what is left by at most 2^-50 of the total is granted what is left, exactly;
+        `book.entry(number).rho` is what was granted and all that the run may spend.
+        """
+        asked = _rho(rho)
+        if asked <= 0:
+            raise UsageError(f"A run needs a positive rho; it asks for {float(asked):g}.")
+
+        def change(db: sqlite3.Connection) -> int:
+            account = _account(db, dataset, self.path)
+            at_delta = account.delta if delta is None else float(delta)
+            if account.closed is not None:
+                raise BudgetError(
+                    f"The data set {dataset!r} was closed on {account.closed}: no more is released "
+                    "about it. Nothing was charged."
+                )
+            rounding = account.rho / 2**50 if isinstance(rho, float) else Fraction(0)
+            granted = min(asked, account.left) if asked - account.left <= rounding else asked
+            if not 0 < granted <= account.left:
+                raise BudgetError(_refusal(account, asked, at_delta))
+            cursor = db.execute(
+                "INSERT INTO entry (dataset, mechanism, release, status, rho, reserved, epsilon, "
+                "delta, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    dataset,
+                    mechanism,
+                    release,
+                    RUNNING,
+                    str(granted),
+                    str(granted),
+                    epsilon_of(granted, at_delta) if epsilon is None else float(epsilon),
+                    at_delta,
+                    _now(),
+                ),
+            )
+            assert cursor.lastrowid is not None
+            return cursor.lastrowid
+
+        return self._write(change)
+
+    def settle(self, entry: int, rho_spent: Rho) -> None:
+        """The run has ended with a release: lower its charge to what its ledger charged."""
+        self._end(entry, RELEASED, rho_spent)
+
+    def fail(self, entry: int, rho_spent: Rho | None = None) -> None:
+        """The run has ended without a release. It stays charged in full, unless its ledger is
+        there to say what it charged: noise that was drawn is spent, seen or not."""
+        self._end(entry, FAILED, rho_spent)
+
+    def close_dataset(self, dataset: str) -> None:
+        """Refuse every further run on the data set, for good. What runs now may still settle."""
+
+        def change(db: sqlite3.Connection) -> None:
+            account = _account(db, dataset, self.path)
+            if account.closed is None:
+                db.execute("UPDATE dataset SET closed = ? WHERE name = ?", (_now(), dataset))
+
+        self._write(change)
+
+    def account(self, dataset: str) -> Account:
+        """One data set's total, spent and left."""
+        return self._read(lambda db: _account(db, dataset, self.path))
+
+    def datasets(self) -> tuple[Account, ...]:
+        """Every data set, by name."""
+
+        def look(db: sqlite3.Connection) -> tuple[Account, ...]:
+            names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
+            return tuple(_account(db, name, self.path) for name in names)
+
+        return self._read(look)
+
+    def entry(self, number: int) -> Entry:
+        """One run, by the number that `reserve` gave."""
+        return self._read(lambda db: _entry(db, number, self.path))
+
+    def history(self, dataset: str) -> tuple[Entry, ...]:
+        """Every run on a data set, in the order in which they were charged."""
+
+        def look(db: sqlite3.Connection) -> tuple[Entry, ...]:
+            _account(db, dataset, self.path)
+            rows = db.execute(f"{_SELECT_ENTRY} WHERE dataset = ? ORDER BY id", (dataset,))
+            return tuple(_as_entry(row, self.path) for row in rows)
+
+        return self._read(look)
+
+    def _end(self, number: int, status: str, rho_spent: Rho | None) -> None:
+        def change(db: sqlite3.Connection) -> None:
+            entry = _entry(db, number, self.path)
+            if entry.status != RUNNING:
+                raise BudgetError(
+                    f"Entry {number} of {self.path} has ended already ({entry.status}); a charge "
+                    "is settled once."
+                )
+            spent = entry.rho if rho_spent is None else _rho(rho_spent)
+            if spent < 0:
+                raise UsageError(f"A run cannot have spent a negative rho ({float(spent):g}).")
+            if spent > entry.rho:
+                raise BudgetError(
+                    f"Entry {number} of {self.path} holds rho = {float(entry.rho):.6g}, and its "
+                    f"run says that it spent more ({float(spent):.6g}). It stays charged in full; "
+                    "do not publish the release."
+                )
+            db.execute(
+                "UPDATE entry SET rho = ?, status = ?, ended = ? WHERE id = ?",
+                (str(spent), status, _now(), number),
+            )
+
+        self._write(change)
+
+    def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
+        with self._transaction("BEGIN") as db:
+            return look(db)
+
+    def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        # IMMEDIATE takes the write lock before the sum is read, so that nobody can spend between
+        # the look and the charge.
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            return change(db)
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with bookfile.connection(self.path, self.wait_seconds) as db:
+            bookfile.check(db, self.path)
+            db.execute(begin)
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+
+def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name says what it is
+    """Raise `UsageError` for a run with seeded noise: it is NOT PRIVATE and has no place in a book.
+
+    Whoever knows the seed can take the noise off again, so no budget describes what was given away.
+    """
+    if not private:
+        raise UsageError(
+            "A run with a seed is NOT PRIVATE and cannot be entered in the budget book. Leave out "
+            "the seed for a private release, or leave out the book for a test."
+        )
+
+
+_SELECT_ENTRY = (
+    "SELECT id, dataset, mechanism, release, status, rho, reserved, epsilon, delta, started, ended "
+    "FROM entry"
+)
+
+
+def _find(db: sqlite3.Connection, dataset: str) -> tuple | None:
+    found = db.execute(
+        "SELECT epsilon, delta, rho, created, closed FROM dataset WHERE name = ?", (dataset,)
+    )
+    return found.fetchone()
+
+
+def _account(db: sqlite3.Connection, dataset: str, path: Path) -> Account:
+    row = _find(db, dataset)
+    if row is None:
+        names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
+        known = f"It has {', '.join(map(repr, names))}" if names else "It has none"
+        raise UsageError(
+            f"There is no data set {dataset!r} in the book {path}. {known}; `admeasure ledger "
+            "create` enters one."
+        )
+    epsilon, delta, rho, created, closed = row
+    charges = db.execute("SELECT rho FROM entry WHERE dataset = ?", (dataset,))
+    spent = sum((bookfile.exact(charge, path) for (charge,) in charges), Fraction(0))
+    return Account(dataset, epsilon, delta, bookfile.exact(rho, path), spent, created, closed)
+
+
+def _entry(db: sqlite3.Connection, number: int, path: Path) -> Entry:
+    row = db.execute(f"{_SELECT_ENTRY} WHERE id = ?", (number,)).fetchone()
+    if row is None:
+        raise UsageError(f"There is no entry {number} in the book {path}.")
+    return _as_entry(row, path)
+
+
+def _as_entry(row: tuple, path: Path) -> Entry:
+    *names, rho, reserved, epsilon, delta, started, ended = row
+    exact = bookfile.exact(rho, path), bookfile.exact(reserved, path)
+    return Entry(*names, *exact, epsilon, delta, started, ended)
+
+
+def _refusal(account: Account, asked: Fraction, delta: float) -> str:
+    left = (
+        "Nothing is left: no further release of this data set is possible"
+        if account.left <= 0
+        else f"Ask for at most epsilon = {_floor(_epsilon_within(account.left, delta))} at delta = "
+        f"{delta:g}, or see `admeasure ledger show` for runs that were not settled"
+    )
+    return (
+        f"The data set {account.dataset!r} has a total of rho = {float(account.rho):.6g} (epsilon "
+        f"= {account.epsilon:g} at delta = {account.delta:g}). {float(account.spent):.6g} is "
+        f"spent and {float(account.left):.6g} is left; this run asks for {float(asked):.6g} "
+        f"(epsilon = {epsilon_of(asked, delta):.4g} at delta = {delta:g}). Nothing was charged. "
+        f"{left}."
+    )
+
+
+def _epsilon_within(rho: Fraction, delta: float) -> float:
+    """The largest epsilon, up to rounding, whose rho at this delta is no more than `rho`."""
+    epsilon, step = epsilon_of(rho, delta), 1.0
+    try:
+        while epsilon > 0 and rho_of(epsilon, delta) > rho:
+            epsilon -= step * math.ulp(epsilon)
+            step *= 2
+    except UsageError:  # below the least epsilon that has a rho
+        return 0.0
+    return max(epsilon, 0.0)
+
+
+def _floor(epsilon: float) -> str:
+    """Four digits, rounded down, so that asking for what the message says is granted."""
+    exact = Decimal(epsilon)
+    if exact == 0:
+        return "0"
+    unit = Decimal(1).scaleb(exact.adjusted() - 3)
+    return f"{float(exact.quantize(unit, rounding=ROUND_DOWN)):g}"
+
+
+def _rho(value: Rho) -> Fraction:
+    try:
+        return Fraction(value)
+    except (ValueError, OverflowError, TypeError):
+        raise UsageError(f"rho must be a finite number; it is {value!r}.") from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,197 @@
+"""The samplers, vectorised and exact: discrete Laplace, discrete Gaussian, and the Gumbel race.
+
+Promise: given independent uniform bits, every draw has exactly the law in its docstring. Floating
+point decides a draw only where its error bound leaves no doubt; `exact` decides the rest from the
+same bits and more of them. The bounds, and what they assume of numpy's exp and log, are proved in
+docs/noise.md, with the same names as the constants below.
+
+Nothing here reads data or spends budget: the caller adds the noise and has been charged for it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from admeasure.privacy.bits import BitSource, Words, halves
+from admeasure.privacy.exact import PREFIX, LazyUniform, first_arrivals, floor_exponential
+
+BLOCK = 8192
+"""Proposals handled at once: about ten arrays of 64 KB, which stay in a core's cache."""
+
+LOG_ERROR = 2.0**-46
+"""Bounds the relative error of a computed -log u, with room for a product after it."""
+
+CELL_ERROR = 2.0**-10
+"""Bounds the error of a computed exp(-x), in units of 2^-32."""
+
+KEY_ERROR = 2.0**-38
+"""Bounds the absolute error of a computed log(-log u)."""
+
+LARGEST = 2**53
+"""A magnitude from here on is not an exact float64. At the largest scale it has probability
+exp(-2^13), and the draw stops with an error."""
+
+Floats = NDArray[np.float64]
+
+
+def discrete_laplace(bits: BitSource, scale: float, size: int) -> NDArray[np.int64]:
+    """`size` draws y with probability proportional to exp(-|y| / scale), y any integer."""
+    out = np.empty(size, np.int64)
+    filled = 0
+    while filled < size:
+        proposals = _proposals(size - filled)
+        magnitude, negative = _laplace(bits, scale, proposals)
+        # Zero has one sign only: without this it would count twice.
+        drawn = _signed(magnitude, negative, ~(negative & (magnitude == 0)))
+        take = min(len(drawn), size - filled)
+        out[filled : filled + take] = drawn[:take]
+        filled += take
+    return out
+
+
+def discrete_gaussian(bits: BitSource, sigma: float, size: int) -> NDArray[np.int64]:
+    """`size` draws y with probability proportional to exp(-y^2 / (2 sigma^2)), y any integer."""
+    out = np.empty(size, np.int64)
+    filled = 0
+    while filled < size:
+        proposals = _proposals(size - filled)
+        magnitude, negative = _laplace(bits, sigma, proposals)
+        accepted = _gaussian_accepts(bits, sigma, magnitude)
+        accepted &= ~(negative & (magnitude == 0))
+        drawn = _signed(magnitude, negative, accepted)
+        take = min(len(drawn), size - filled)
+        out[filled : filled + take] = drawn[:take]
+        filled += take
+    return out
+
+
+def race(bits: BitSource, scores: NDArray[np.int64], step: Fraction, k: int) -> list[int]:
+    """The k winners, sorted, of as many exponential mechanisms without replacement.
+
+    Candidate i wins the first with probability proportional to exp(step scores[i]). All are run
+    at once: i arrives at time -log(U_i) exp(-step scores[i]), and the first k win.
+    """
+    best = np.uint64(int(scores.max()) % 2**64)
+    index = np.empty(0, np.int64)
+    words = np.empty(0, np.uint64)
+    low = high = np.empty(0, np.float64)
+    limit = np.inf  # k candidates are sure to arrive by then
+    for start in range(0, len(scores), BLOCK):
+        behind = best - scores[start : start + BLOCK].view(np.uint64)
+        fresh = bits.words(len(behind))
+        early, late = _arrivals(fresh, behind, step)
+        new = np.flatnonzero(early <= limit)
+        if len(new) == 0:
+            continue
+        index = np.concatenate([index, new + start])
+        words = np.concatenate([words, fresh[new]])
+        low = np.concatenate([low, early[new]])
+        high = np.concatenate([high, late[new]])
+        if len(index) > k:
+            limit = np.partition(high, k - 1)[k - 1]
+            keep = low <= limit
+            index, words, low, high = index[keep], words[keep], low[keep], high[keep]
+    first = high < np.partition(low, k - 1)[k - 1]
+    winners = index[first].tolist()
+    contested = np.flatnonzero(~first)
+    if len(winners) + len(contested) > k:
+        top = int(scores.max())
+        racers = [
+            (
+                LazyUniform(bits, int(words[i]) >> (64 - PREFIX), PREFIX),
+                step * (top - int(scores[index[i]])),
+            )
+            for i in contested
+        ]
+        contested = contested[first_arrivals(racers, k - len(winners))]
+    return sorted(winners + index[contested].tolist())
+
+
+def _proposals(wanted: int) -> int:
+    """Enough that a small request is nearly always met at once: at least half are accepted."""
+    return min(BLOCK, wanted + wanted // 2 + 16)
+
+
+def _signed(magnitude: Floats, negative: NDArray[np.bool_], keep: NDArray[np.bool_]) -> Floats:
+    return np.where(negative, -magnitude, magnitude)[keep]
+
+
+def _middles(words: Words) -> Floats:
+    """(n + 1/2) / 2^52 for the first 52 bits n of each word, without rounding.
+
+    The bits are put behind the exponent of 1, which makes 1 + n / 2^52; the subtraction is exact.
+    """
+    ones = (words >> np.uint64(64 - PREFIX)) | np.uint64(0x3FF0_0000_0000_0000)
+    return ones.view(np.float64) - (1 - 2.0**-53)
+
+
+def _laplace(bits: BitSource, scale: float, count: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Magnitudes floor(-scale log U), and an independent fair sign each."""
+    words = bits.words(count)
+    middle = _middles(words)
+    drawn = np.log(middle)
+    drawn *= -scale
+    magnitude = np.floor(drawn)
+    # Where U lies in its cell of width 2^-52, and rounding, move `drawn` by less than `error`.
+    error = (0.75 * 2.0**-PREFIX * scale) / middle
+    error += LOG_ERROR * drawn
+    drawn -= magnitude
+    drawn -= 0.5
+    np.abs(drawn, out=drawn)
+    drawn += error
+    # In the first cell U may be as near to 0 as one likes, and no error bounds the magnitude.
+    open_cells = (drawn >= 0.5) | (middle < 2.0**-PREFIX)
+    if open_cells.any():
+        exact_scale = Fraction(scale)
+        for i in np.flatnonzero(open_cells):
+            uniform = LazyUniform(bits, int(words[i]) >> (64 - PREFIX), PREFIX)
+            value = floor_exponential(uniform, exact_scale, int(magnitude[i]))
+            if value >= LARGEST:
+                raise OverflowError("a draw passed 2^53; its probability is below exp(-2^13)")
+            magnitude[i] = value
+    return magnitude, (words & np.uint64(1)).astype(np.bool_)
+
+
+def _gaussian_accepts(bits: BitSource, sigma: float, magnitude: Floats) -> NDArray[np.bool_]:
+    """Accept a with probability exp(-x), x = (a - m)(a + m - 2 sigma) / (2 sigma^2).
+
+    m is the integer nearest to sigma, where exp(-a^2 / 2 sigma^2 + a / sigma) is greatest: x >= 0.
+    """
+    cells = halves(bits, len(magnitude))
+    m = round(sigma)
+    x = magnitude - m
+    other = x + 2 * (m - sigma)
+    x *= 1 / sigma
+    other *= -0.5 / sigma
+    x *= other
+    with np.errstate(under="ignore"):
+        margin = np.exp(x)
+    margin *= 2.0**32
+    margin -= cells
+    accepted = margin >= 1 + CELL_ERROR
+    open_cells = np.flatnonzero(~accepted & (margin > -CELL_ERROR))
+    if len(open_cells):
+        s = Fraction(sigma)
+        for i in open_cells:
+            a = int(magnitude[i])
+            accepted[i] = LazyUniform(bits, int(cells[i]), 32).below_exp(
+                (a - m) * (a + m - 2 * s) / (2 * s * s)
+            )
+    return accepted
+
+
+def _arrivals(words: Words, behind: NDArray[np.uint64], step: Fraction) -> tuple[Floats, Floats]:
+    """Bounds of log(-log U) + step * behind."""
+    middle = _middles(words)
+    time = -np.log(middle)
+    spread = (0.75 * 2.0**-PREFIX) / middle
+    spread /= time
+    lost = behind * float(step)
+    error = 2 * spread + LOG_ERROR * lost + KEY_ERROR
+    # The first and the last cells of [0, 1) hold arrivals of any lateness or earliness.
+    error[(spread > 0.5) | (middle < 2.0**-PREFIX)] = np.inf
+    key = np.log(time) + lost
+    return key - error, key + error

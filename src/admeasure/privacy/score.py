@@ -1,0 +1,48 @@
+"""Scores for private selection, whose sensitivity holds in the computer's arithmetic.
+
+The proof that choosing by a score costs rho needs `|score(D) - score(D')| <= sensitivity` for
+neighbours D and D' in the numbers that the program computes, not only on paper. Sums of floating
+point numbers do not give that: they round differently on D and on D'. So scores are integers.
+Counts are integers already; whatever the model answers is rounded once, before it meets the
+counts, to multiples of 1/GRID. From there on arithmetic is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from admeasure.errors import ResourceError
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Query
+
+GRID_BITS = 12
+GRID = 1 << GRID_BITS
+"""Model answers are kept to 1/4096 of a row."""
+
+_LARGEST = 2.0**38  # rows; with 12 bits of grid and 12 of weight a score stays below 2**63
+
+
+def to_grid(answers: np.ndarray) -> np.ndarray:
+    """Round a model's answers (counts) to the grid. Public: no private number is involved."""
+    scaled = np.rint(np.asarray(answers, dtype=np.float64) * GRID)
+    if not np.all(np.abs(scaled) < _LARGEST * GRID):
+        raise ResourceError("A model answer is not finite or beyond 2**38 rows.")
+    return scaled.astype(np.int64)
+
+
+class Score(Protocol):
+    """How badly a query is answered: one integer for each thing that may be chosen."""
+
+    def sensitivity(self, unit: Unit) -> int:
+        """The most that any one integer can move between neighbours."""
+        ...
+
+    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        """The scores of what `query` offers, from the exact counts of its marginal."""
+        ...
+
+    def chosen(self, query: Query, index: int) -> Query:
+        """The query that the `index`-th of those scores stands for."""
+        ...

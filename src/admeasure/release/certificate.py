@@ -1,0 +1,165 @@
+"""What was promised, what was spent on what, and what is not protected.
+
+The certificate is a function of the run's settings and its ledger. It holds nothing else of the
+private table, so it may be published with the release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from admeasure.privacy.ledger import Charge
+
+NOT_PRIVATE = "NOT PRIVATE: made with a seeded random generator, for tests and research only"
+
+UNPROTECTED = (
+    "the schema: column names, bounds, bins, categories, structural zeros",
+    "the workload and the mechanism's options",
+    "the time the run took and the size of its files",
+    "that a run was refused because the table does not satisfy the schema",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Like charges of the ledger added up."""
+
+    what: str
+    times: int
+    rho: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The guarantee of one release.
+
+    `epsilon` and `delta` are what was asked for; `rho` is the zCDP budget they allow by the tight
+    conversion (Canonne, Kamath and Steinke 2020); `rho_spent` is what the ledger charged, and
+    `epsilon_spent` what that means at `delta`.
+    """
+
+    mechanism: str
+    options: dict[str, Any]
+    epsilon: float
+    delta: float
+    rho: float
+    rho_spent: float
+    epsilon_spent: float
+    neighbours: str
+    unit: str
+    max_rows_per_unit: int
+    private: bool
+    noise: str
+    charges: tuple[Line, ...]
+    unprotected: tuple[str, ...]
+    created: str
+    version: str
+    dataset: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stamp(self) -> str:
+        """What every page and file of the release must show; empty for a private release."""
+        return "" if self.private else NOT_PRIVATE
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in one sentence."""
+        if not self.private:
+            return NOT_PRIVATE + "."
+        change = (
+            f"adding or removing all rows of one {self.unit}"
+            if self.neighbours == "add-remove"
+            else f"replacing all rows of one {self.unit} by another's"
+        )
+        return (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy under {change} "
+            f"(at most {self.max_rows_per_unit} row{'s' if self.max_rows_per_unit > 1 else ''} "
+            f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "stamp": self.stamp, "promise": self.promise}
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Certificate:
+        known = {k: v for k, v in raw.items() if k in cls.__dataclass_fields__}
+        known["charges"] = tuple(Line(**line) for line in known["charges"])
+        for key in ("unprotected", "notes"):
+            known[key] = tuple(known.get(key, ()))
+        return cls(**known)
+
+
+def lines(charges: tuple[Charge, ...]) -> tuple[Line, ...]:
+    """Charges by what they were for, in the order of their first occurrence."""
+    sums: dict[str, tuple[int, Fraction]] = {}
+    for charge in charges:
+        times, rho = sums.get(charge.what, (0, Fraction(0)))
+        sums[charge.what] = (times + 1, rho + charge.rho)
+    return tuple(Line(what, times, float(rho)) for what, (times, rho) in sums.items())
+
+
+def registry_yaml(certificate: Certificate, name: str, columns: tuple[str, ...]) -> str:
+    """The certificate with the fields of the OpenDP deployments registry, for a steward to complete.
+
+    Field names follow github.com/opendp/deployments-registry-data (deployments/*.yaml). What only
+    the steward knows is left as an empty text.
+    """
+    c = certificate
+    listed = "\n".join(f"      - {_quoted(text)}" for text in c.unprotected)
+    spent = "\n".join(
+        f"      - {_quoted(f'{line.what}: rho {line.rho:.6g} in {line.times} charge(s)')}"
+        for line in c.charges
+    )
+    return f"""\
+# {_one_line(c.promise)}
+deployment:
+  basic:
+    name: {_quoted(name)}
+    data_curators:
+      - data_curator_name: ''
+        data_curator_type: ''
+    description: {_quoted(f"Synthetic rows and answers made with admeasure {c.version}")}
+    intended_use: ''
+    data_product_type: Synthetic data
+    data_product_region: ''
+    data_product_sector: ''
+    publication_date: {_quoted(c.created[:10])}
+  dp_variant:
+    variant_name: Approximate DP
+    data_domain: {_quoted("Columns: " + ", ".join(columns))}
+    unprotected_quantities:
+{listed}
+  privacy_loss:
+    privacy_unit: {_quoted(c.unit)}
+    privacy_unit_details: {_quoted(f"{c.neighbours}; at most {c.max_rows_per_unit} row(s) each")}
+    privacy_parameters:
+      epsilon: {c.epsilon!r}
+      delta: {c.delta!r}
+      rho: {c.rho!r}
+    privacy_parameters_details:
+{spent or "      - nothing was charged"}
+  deployment_model:
+    model_name: Central
+    release_type: One release
+    data_source_type: Static
+    access_type: Non-interactive
+  implementation:
+    mechanisms: {_quoted(f"{c.mechanism} {c.options}; {c.noise}")}
+    preprocessing_and_hyperparameter_tuning: {_quoted("none on the private table")}
+    justification: ''
+  administrative:
+    status: Draft
+    registry_authors: []
+"""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(text: str) -> str:
+    """A YAML single-quoted scalar on one line."""
+    return "'" + _one_line(text).replace("'", "''") + "'"

@@ -1,0 +1,163 @@
+"""The outcome of a run: what may be shared, and how to ask it.
+
+Everything here is computed from noisy measurements and public facts; using it costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from admeasure.domain import Columns, canonical
+from admeasure.errors import ReleaseError, UsageError, WorkloadError
+from admeasure.families import Model
+from admeasure.families.answers import AnswersModel
+from admeasure.families.explicit import ExplicitModel
+from admeasure.mechanisms.base import Selection
+from admeasure.privacy.journal import Event
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import Query, from_record, to_record
+from admeasure.release import store
+from admeasure.release.bounds import Answer, Bound, Evidence
+from admeasure.release.certificate import Certificate, registry_yaml
+from admeasure.schema import Schema, to_frame
+from admeasure.workload import Question, Workload
+
+MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel)}
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A model of the table, the measurements it came from, and the certificate."""
+
+    schema: Schema
+    workload: Workload
+    model: Model
+    measurements: tuple[Measurement, ...]
+    selections: tuple[Selection, ...]
+    certificate: Certificate
+    facts: dict[str, Any]
+    """rounds, seconds, peak_megabytes, model_megabytes"""
+    log: tuple[Event, ...] = ()
+    like: Any = None
+    """A frame of the caller's type; `sample` answers in the same type."""
+
+    @property
+    def rows(self) -> int:
+        """The believed number of rows, which is noisy where it is private."""
+        return max(0, round(self.model.total))
+
+    def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+        """Synthetic rows, as many as the table is believed to have where none are asked for.
+
+        Sampling costs nothing, so a seed is harmless here.
+        """
+        return to_frame(self.sample_columns(rows, seed=seed), self.like)
+
+    def sample_columns(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, Any]:
+        """The same, as a dict of columns."""
+        count = self.rows if rows is None else rows
+        if count < 0:
+            raise UsageError(f"The number of rows must not be negative; it is {count}.")
+        rng = np.random.default_rng(seed)
+        return self.schema.decode(self.model.sample(count, rng), rng)
+
+    def marginal(self, columns: Sequence[str]) -> np.ndarray:
+        """Expected counts of a marginal, axes in the order in which the columns are named."""
+        unknown = [c for c in columns if c not in self.schema.domain]
+        if unknown:
+            raise WorkloadError(f"The schema has no column {unknown[0]!r}.")
+        if len(set(columns)) != len(columns):
+            raise WorkloadError("A marginal names each column once.")
+        key = canonical(columns)
+        (table,) = self.model.marginals([key])
+        return np.transpose(table, [key.index(c) for c in columns])
+
+    def answer(
+        self, questions: Sequence[Question | Query], *, confidence: float = 0.95
+    ) -> list[Answer]:
+        """Each question with its answer and an interval that holds with this confidence."""
+        return self.evidence.answers(
+            [q if isinstance(q, Question) else Question(str(q), q) for q in questions], confidence
+        )
+
+    def bounds(self, *, confidence: float = 0.95) -> dict[Columns, Bound]:
+        """For each marginal of the workload an upper bound on its L1 error (in rows)."""
+        return self.evidence.bounds(self.workload.marginals(), confidence)
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.schema.domain, self.model, self.measurements, self.selections)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the release as a folder, whole or not at all."""
+        target = Path(path)
+        values = {f"m{i}": m.values for i, m in enumerate(self.measurements)}
+        files = {
+            "schema.toml": self.schema.dumps().encode(),
+            "workload.toml": self.workload.dumps().encode(),
+            "measurements.npz": store.pack_arrays(values),
+            "model.npz": store.pack_arrays(self.model.arrays()),
+            "log.jsonl": "".join(json.dumps(event) + "\n" for event in self.log).encode(),
+            "certificate.yaml": registry_yaml(
+                self.certificate, self.schema.table.name, self.schema.domain.columns
+            ).encode(),
+        }
+        head = {
+            "stamp": self.certificate.stamp,
+            "model": self.model.kind,
+            "certificate": self.certificate.to_json(),
+            "facts": self.facts,
+            "measurements": [
+                {"query": to_record(m.query), "sigma": m.sigma} for m in self.measurements
+            ],
+            "selections": [_selection_record(s) for s in self.selections],
+        }
+        store.write_folder(target, files, head)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a release; a damaged or foreign folder is a `ReleaseError`."""
+        folder = Path(path)
+        head, files = store.read_folder(folder)
+        try:
+            schema = Schema.loads(files["schema.toml"].decode())
+            workload = Workload.loads(files["workload.toml"].decode())
+            values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")
+            arrays = store.unpack_arrays(files["model.npz"], "model.npz")
+            measurements = tuple(
+                Measurement(from_record(m["query"]), values[f"m{i}"], float(m["sigma"]))
+                for i, m in enumerate(head["measurements"])
+            )
+            return cls(
+                schema=schema,
+                workload=workload,
+                model=MODELS[head["model"]].load(schema.domain, arrays),
+                measurements=measurements,
+                selections=tuple(map(_selection, head["selections"])),
+                certificate=Certificate.from_json(head["certificate"]),
+                facts=head["facts"],
+                log=tuple(json.loads(line) for line in files["log.jsonl"].splitlines()),
+            )
+        except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+            raise ReleaseError(
+                f"{folder} is damaged: {type(error).__name__} while reading it. Fetch it again."
+            ) from None
+
+
+def _selection_record(selection: Selection) -> dict[str, Any]:
+    record = asdict(selection)
+    for key in ("weights", "distances"):
+        record[key] = [[list(c), v] for c, v in record[key].items()]
+    return record
+
+
+def _selection(record: dict[str, Any]) -> Selection:
+    maps = {k: {tuple(c): float(v) for c, v in record[k]} for k in ("weights", "distances")}
+    return Selection(**{**record, **maps, "chosen": tuple(record["chosen"])})

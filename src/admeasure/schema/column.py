@@ -1,0 +1,123 @@
+"""What every column has: levels, codes, labels, and the code of a single value.
+
+A column is public: every bound, category and bin in it is written by the steward. `code_of` reads
+one value by the rules of docs/schema.md and gives its code or a `Refusal`; the module `encode` does
+the same for whole arrays, and tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from admeasure.schema import select, values
+from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.problems import Refusal
+from admeasure.schema.values import Plain
+
+MAX_LEVELS = 65_536
+CODEBOOK = "from the codebook rather than from the data"
+
+
+class Part(BaseModel):
+    """What all parts of a schema share: strict types, no unknown fields, no changes."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Column(Part):
+    """One column. Regular levels come first, then `other`, then `missing`."""
+
+    name: Annotated[str, Field(min_length=1)]
+    title: str | None = None
+    description: str | None = None
+    source: Annotated[str | None, Field(description="Where the public facts come from.")] = None
+    missing_values: Annotated[
+        tuple[str, ...] | None,
+        Field(strict=False, description="Texts that mean missing. May be empty."),
+    ] = None
+    other: Annotated[bool, Field(description="Any other value gets a level.")] = False
+
+    type: Any  # each kind narrows it to one word
+
+    @property
+    def regular(self) -> int:
+        """How many levels there are besides `other` and `missing`."""
+        raise NotImplementedError
+
+    @cached_property
+    def levels(self) -> int:
+        return self.regular + self.other + (self.missing_values is not None)
+
+    @property
+    def other_code(self) -> int | None:
+        return self.regular if self.other else None
+
+    @property
+    def missing_code(self) -> int | None:
+        return None if self.missing_values is None else self.levels - 1
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The smallest storage for the codes."""
+        return np.dtype(np.uint8 if self.levels <= 256 else np.uint16)
+
+    @property
+    def grid(self) -> OrdinalGrid | RealGrid | None:
+        """The bins of a column that has any."""
+        return None
+
+    @property
+    def bounds_text(self) -> str:
+        return "[]"
+
+    def regular_label(self, code: int) -> str:
+        """A regular level in words."""
+        raise NotImplementedError
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Every level in words, for reports: public."""
+        words = [self.regular_label(i) for i in range(self.regular)]
+        words += ["other"] if self.other else []
+        words += ["missing"] if self.missing_values is not None else []
+        return tuple(words)
+
+    def code_of(self, value: object) -> int:
+        """The code of one value as it is stored, or the mark of why it has none."""
+        try:
+            read = values.plain(value)
+        except values.UnreadableStorage:
+            return Refusal.WRONG_STORAGE
+        return Refusal.MISSING if read is None else self._code(read)
+
+    def ordinal_of(self, value: object) -> int | float | None:
+        """A value as the grid's number, bounds aside; None where there is none."""
+        return None
+
+    def codes_of(self, selection: object) -> np.ndarray:
+        """The codes that a value, a list or a range stands for: see `admeasure.schema.select`."""
+        return select.codes_of(self, selection)
+
+    def _code(self, value: Plain) -> int:
+        raise NotImplementedError
+
+    def problems(self) -> Iterator[str]:
+        """What contradicts itself, as ends of the sentence "Column 'x' …"."""
+        if self.levels > MAX_LEVELS:
+            yield (
+                f"would have {self.levels:,} levels and the limit is {MAX_LEVELS:,}. "
+                "Use `bins = …` or `edges = […]`"
+            )
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Column:
+        found = list(self.problems())
+        if found:
+            raise PydanticCustomError("column", "{lines}", {"lines": "\n".join(found)})
+        return self

@@ -1,0 +1,94 @@
+"""Codes back to values.
+
+A category is itself; a whole number, a number or a day is drawn uniformly within its bin, by the
+generator given. `missing` becomes None. `other` becomes the text "other" in string columns and None
+in the rest, since no value stands for it. Where a column has a level that becomes None, its array
+holds Python objects; else it has the type's own storage. Nothing here reads the private table:
+decoding is post-processing of whatever made the codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from admeasure.schema.categorical import StringColumn
+from admeasure.schema.column import Column
+from admeasure.schema.grid import OrdinalGrid
+from admeasure.schema.model import Schema
+from admeasure.schema.ordered import DateColumn, IntegerColumn, Ordered
+
+OTHER = "other"
+
+
+def decode(
+    schema: Schema, codes: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Values for the columns that have codes, in the schema's order.
+
+    >>> schema = Schema.coded("toy", {"age": 3})
+    >>> decode(schema, {"age": np.array([2, 0])}, np.random.default_rng(0))["age"].tolist()
+    [2, 0]
+    """
+    chosen = {name: schema.column(name) for name in codes}
+    order = [name for name in schema.names if name in chosen]
+    return {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
+
+
+def decode_column(column: Column, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One column's values."""
+    codes = codes.astype(np.int64)
+    if len(codes) and not (codes.min() >= 0 and codes.max() < column.levels):
+        raise ValueError(f"codes of column {column.name!r} go outside 0 … {column.levels - 1}")
+    if isinstance(column, Ordered) and column.grid is not None:
+        return _drawn(column, codes, rng)
+    return _level_values(column)[codes]
+
+
+def _level_values(column: Column) -> np.ndarray:
+    """One value a level, for columns whose levels are single values."""
+    if isinstance(column, StringColumn):
+        values: list[Any] = list(column.enum or ())
+    elif isinstance(column, IntegerColumn):
+        values = list(column.enum or ())
+    else:
+        values = [False, True]
+    if column.other:
+        values.append(OTHER if isinstance(column, StringColumn) else None)
+    if column.missing_values is not None:
+        values.append(None)
+    if isinstance(column, StringColumn) or len(values) > column.regular:
+        return _objects(values)
+    return np.array(values)
+
+
+def _drawn(column: Ordered, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    grid = column.grid
+    assert grid is not None
+    regular = codes < column.regular
+    values = grid.draw(np.where(regular, codes, 0), rng)
+    if isinstance(grid, OrdinalGrid):
+        values = _without_missing(column, grid, values)
+    result = values.astype("datetime64[D]") if isinstance(column, DateColumn) else values
+    if column.levels == column.regular and not isinstance(column, DateColumn):
+        return result
+    result = result.astype(object)
+    result[~regular] = None
+    return result
+
+
+def _without_missing(column: Ordered, grid: OrdinalGrid, values: np.ndarray) -> np.ndarray:
+    """A whole number drawn in a bin must not be one that the schema calls missing."""
+    for number in sorted(v for v in column.missing_read if grid.low <= v <= grid.high):
+        code = grid.place(number)
+        bin_values = range(int(grid.starts[code]), int(grid.ends[code]) + 1)
+        values[values == number] = next(v for v in bin_values if v not in column.missing_read)
+    return values
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,202 @@
+"""Tables to codes: whole columns at once, one or two bytes a cell.
+
+The rules are those of docs/schema.md, as `Column.code_of` has them for one value; the DuckDB source
+follows the same rules in SQL. Only the schema's columns are read. Nothing is released here: codes
+are as private as the table, and errors name column and rule only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from admeasure.errors import DataError
+from admeasure.schema.column import Column
+from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.load import did_you_mean
+from admeasure.schema.model import Schema
+from admeasure.schema.ordered import Ordered
+from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
+from admeasure.schema.values import quoted
+
+_READABLE = {
+    "integer": {"integer", "float", "boolean"},
+    "number": {"integer", "float", "boolean"},
+    "boolean": {"integer", "float", "boolean"},
+    "date": {"day"},
+    "string": {"integer", "float", "boolean", "day"},
+}
+
+
+def encode_frame(frame: Any, schema: Schema) -> dict[str, np.ndarray]:
+    """The codes of every column of the schema, rows beyond `max_rows_per_unit` left out.
+
+    Raises a `DataError` with all problems of all columns where there are any.
+    """
+    codes, problems = encode_and_check(frame, schema)
+    if problems:
+        raise data_error(problems)
+    return codes
+
+
+def encode_and_check(frame: Any, schema: Schema) -> tuple[dict[str, np.ndarray], list[Problem]]:
+    """Codes and problems. Where there are problems the codes are incomplete."""
+    table = Frame(frame)
+    problems = absent_columns(table.names, schema)
+    unreadable = {p.column for p in problems}
+    codes: dict[str, np.ndarray] = {}
+    for column in schema.columns:
+        if column.name not in unreadable:
+            marked = marks(column, table.column(column.name))
+            found = refusals(column, np.unique(marked).tolist() if len(marked) else [])
+            problems += found
+            if not found:
+                codes[column.name] = settle(column, marked)
+    unit = schema.privacy.unit_column
+    if unit is not None and unit not in unreadable:
+        kept, found = first_rows(table.identifiers(unit), schema)
+        problems += found
+        codes = {name: c[kept] for name, c in codes.items()} if kept is not None else codes
+    return codes, problems
+
+
+def absent_columns(names: list[str], schema: Schema) -> list[Problem]:
+    """The schema's columns that the table lacks or has twice."""
+    unit = schema.privacy.unit_column
+    problems = []
+    for wanted in (*schema.names, *([unit] if unit is not None else [])):
+        if wanted not in names:
+            hint = did_you_mean(wanted, names).rstrip("?") or "compare the schema's names with it"
+            problems.append(Problem(wanted, "is not in the table", hint[0].lower() + hint[1:]))
+        elif names.count(wanted) > 1:
+            problems.append(Problem(wanted, "is in the table twice", "rename one of the two"))
+    return problems
+
+
+def settle(column: Column, marked: np.ndarray) -> np.ndarray:
+    """Marks to the levels the schema has for them, in the smallest storage."""
+    # A table of all codes and marks: index -1 is Python's last entry, -2 the one before, …
+    table = np.zeros(column.levels + len(Refusal), dtype=column.dtype)
+    table[: column.levels] = np.arange(column.levels)
+    for refusal in Refusal:
+        table[refusal] = resolve(column, refusal) or 0
+    return table[marked]
+
+
+def marks(column: Column, stored: Stored) -> np.ndarray:
+    """The code or `Refusal` of every entry, as int32."""
+    if stored.kind == "object":
+        return _mark_objects(column, stored)
+    if stored.kind not in _READABLE[column.type]:
+        found = np.full(len(stored), Refusal.WRONG_STORAGE, dtype=np.int32)
+    elif isinstance(column, Ordered) and column.grid is not None:
+        found = _mark_ordered(column, stored)
+    else:
+        found = _mark_distinct(column, stored)
+    if stored.null is not None:
+        found[stored.null] = Refusal.MISSING
+    return found
+
+
+def _mark_objects(column: Column, stored: Stored) -> np.ndarray:
+    memo = _Memo(column)
+    values = stored.values
+    kinds = set(map(type, values))
+    try:
+        if kinds <= {str, type(None)}:
+            found = map(memo.__getitem__, values)
+        else:  # 1, 1.0 and True are one dictionary key, and not one value to a string column
+            memo.typed = True
+            found = map(memo.__getitem__, zip(map(type, values), values, strict=True))
+        codes = np.fromiter(found, dtype=np.int32, count=len(values))
+    except TypeError:  # something that cannot be a key, such as a list
+        codes = np.fromiter(map(column.code_of, values), dtype=np.int32, count=len(values))
+    if stored.null is not None:
+        codes[stored.null] = Refusal.MISSING
+    return codes
+
+
+class _Memo(dict):
+    """Each distinct value is read once."""
+
+    def __init__(self, column: Column) -> None:
+        super().__init__()
+        self.column = column
+        self.typed = False
+
+    def __missing__(self, key: Any) -> int:
+        code = self[key] = int(self.column.code_of(key[1] if self.typed else key))
+        return code
+
+
+def _mark_distinct(column: Column, stored: Stored) -> np.ndarray:
+    """Categories stored as numbers, booleans or days: read each distinct value once."""
+    distinct, inverse = np.unique(stored.values, return_inverse=True)
+    values = distinct.astype("datetime64[D]") if stored.kind == "day" else distinct
+    codes = [column.code_of(v) for v in values]
+    return np.array(codes, dtype=np.int32)[inverse] if codes else np.zeros(0, dtype=np.int32)
+
+
+def _mark_ordered(column: Ordered, stored: Stored) -> np.ndarray:
+    grid = column.grid
+    values = stored.values
+    if isinstance(grid, RealGrid):
+        values = values.astype(np.float64)
+        if stored.null is not None:
+            values[stored.null] = grid.low
+        found = grid.place_all(values)
+    else:
+        assert isinstance(grid, OrdinalGrid)
+        found, values = _mark_whole(grid, stored)
+    for number in column.missing_read:
+        found[values == number] = Refusal.MISSING
+    return found
+
+
+def _mark_whole(grid: OrdinalGrid, stored: Stored) -> tuple[np.ndarray, np.ndarray]:
+    values = stored.values
+    if stored.kind != "float":
+        if values.dtype == np.uint64:
+            values = np.minimum(values, np.uint64(np.iinfo(np.int64).max))
+        values = values.astype(np.int64, copy=False)
+        return grid.place_all(values), values
+    if stored.null is not None:
+        values = np.where(stored.null, grid.low, values)
+    # Bounds lie within ±2^53, so a double beyond them is outside whatever it is rounded to.
+    inside = np.clip(values, grid.low, grid.high)
+    found = grid.place_all(inside.astype(np.int64))
+    if not grid.clamp:
+        found[inside != values] = Refusal.OUTSIDE
+    found[(values != np.floor(values)) & np.isfinite(values)] = Refusal.UNREADABLE
+    return found, values
+
+
+def first_rows(identifiers: Stored, schema: Schema) -> tuple[np.ndarray | None, list[Problem]]:
+    """Which rows are kept: the first `max_rows_per_unit` of each unit, in stored order."""
+    name = schema.privacy.unit_column
+    missing = [Problem(name, "has rows without a unit", "give every row its unit, or remove it")]
+    if identifiers.null is not None:
+        return None, missing
+    if identifiers.kind == "object":
+        numbers: dict[Any, int] = {}
+        try:
+            if any(v is None or v != v for v in identifiers.values):
+                return None, missing
+            unit = [numbers.setdefault(v, len(numbers)) for v in identifiers.values]
+        except TypeError:
+            raise DataError(
+                f"Column {quoted(name)} cannot name units: its values cannot be compared. "
+                "Use texts, numbers or dates."
+            ) from None
+        group = np.array(unit, dtype=np.int64)
+    else:
+        group = np.unique(identifiers.values, return_inverse=True)[1]
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else []
+    position = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    kept = np.zeros(len(order), dtype=bool)
+    kept[order[position < schema.privacy.max_rows_per_unit]] = True
+    return kept, []

@@ -1,0 +1,181 @@
+"""Frames in and out: pandas, polars, pyarrow, or a mapping of names to arrays or lists.
+
+`stored` gives one column of a frame as an array of a few kinds, without looking at its values more
+than it must; frames are reached through narwhals, so none of their libraries is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from admeasure.errors import DataError
+from admeasure.schema.values import quoted
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One column as stored. `values` is an array (for kind "object" a list); `null` marks its
+    missing entries, or is None where there are none. Days count from 1970-01-01, in UTC."""
+
+    kind: Literal["integer", "float", "boolean", "day", "object"]
+    values: Any
+    null: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class Frame:
+    """A table in memory, read one column at a time."""
+
+    def __init__(self, native: Any) -> None:
+        self._columns: Mapping[str, Any] | None = None
+        if isinstance(native, Mapping):
+            self._columns = native
+            self.names = [str(name) for name in native]
+            lengths = {len(column) for column in native.values()}
+            if len(lengths) > 1:
+                raise DataError("The columns of the table differ in length. Make them equal.")
+            self.rows = lengths.pop() if lengths else 0
+            return
+        try:
+            frame = nw.from_native(native, eager_only=True)
+        except nw.exceptions.DuplicateError:
+            raise DataError("The table has two columns of one name. Rename one of them.") from None
+        except TypeError:
+            raise DataError(
+                f"A {type(native).__name__} is not a table that can be read. Give a pandas, polars "
+                "or pyarrow frame (a lazy one collected first), or a dict of columns."
+            ) from None
+        self._frame = frame
+        self.names = list(frame.columns)
+        self.rows = len(frame)
+
+    def column(self, name: str) -> Stored:
+        """One column by name. Its name must occur exactly once."""
+        if self.names.count(name) != 1:
+            how = "no column" if name not in self.names else "two columns"
+            raise DataError(f"The table has {how} {quoted(name)}. Compare it with the schema.")
+        if self._columns is not None:
+            return stored_array(self._columns[name])
+        return _stored_series(self._frame[name])
+
+    def identifiers(self, name: str) -> Stored:
+        """The column that names the unit, with times of day kept."""
+        found = self.column(name)
+        if found.kind != "day":
+            return found
+        return _objects(self._columns[name] if self._columns is not None else self._frame[name])
+
+
+def stored_array(values: Any) -> Stored:
+    """A numpy array or a list as stored."""
+    if not isinstance(values, np.ndarray):
+        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+            try:
+                return _stored_series(nw.from_native(values, series_only=True))
+            except TypeError:
+                pass
+        return Stored("object", list(values))
+    if values.ndim != 1:
+        raise DataError("A column of the table is not one-dimensional. Give one array a column.")
+    if np.ma.isMaskedArray(values):
+        return Stored("object", values.tolist())
+    match values.dtype.kind:
+        case "i" | "u":
+            return Stored("integer", values)
+        case "f":
+            return _floats(values)
+        case "b":
+            return Stored("boolean", values)
+        case "M":
+            return _days(values)
+    return Stored("object", values.tolist())
+
+
+def _floats(values: np.ndarray) -> Stored:
+    values = values.astype(np.float64, copy=False)
+    null = np.isnan(values)
+    return Stored("float", values, null if null.any() else None)
+
+
+def _days(values: np.ndarray) -> Stored:
+    null = np.isnat(values)
+    days = values.astype("datetime64[D]").astype(np.int64)
+    return Stored("day", days, null if null.any() else None)
+
+
+def _stored_series(series: nw.Series[Any]) -> Stored:
+    dtype = series.dtype
+    if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
+        return _filled(series, "integer", 0)
+    if dtype == nw.Boolean:
+        return _filled(series, "boolean", False)  # noqa: FBT003 (the value to fill with)
+    if dtype.is_float():
+        values = series.to_numpy()
+        return _floats(values) if values.dtype.kind == "f" else _objects(series)
+    if dtype == nw.Date or dtype == nw.Datetime:
+        values = series.to_numpy()
+        return _days(values) if values.dtype.kind == "M" else _objects(series)
+    return _objects(series)
+
+
+def _filled(series: nw.Series[Any], kind: Literal["integer", "boolean"], fill: Any) -> Stored:
+    """Nulls are filled first: an array of integers with nulls would become one of floats."""
+    null = series.is_null().to_numpy()
+    if not null.any():
+        values, null = series.to_numpy(), None
+    else:
+        values = series.fill_null(fill).to_numpy()
+    if values.dtype.kind not in "iub":
+        return _objects(series)
+    return Stored(kind, values.astype(bool) if kind == "boolean" else values, null)
+
+
+def _objects(series: Any) -> Stored:
+    if isinstance(series, nw.Series):
+        values = series.to_list()
+        null = series.is_null().to_numpy()
+        return Stored("object", values, null if null.any() else None)
+    return Stored("object", list(series))
+
+
+def to_frame(columns: Mapping[str, Any], like: Any) -> Any:
+    """Columns of values (as `decode` gives them) in the type of the caller's own frame."""
+    if isinstance(like, Mapping):
+        return {name: list(values) for name, values in columns.items()}
+    library = nw.get_native_namespace(like)
+    lists = {name: np.asarray(values, dtype=_dtype(values)) for name, values in columns.items()}
+    match library.__name__:
+        case "pandas":
+            return library.DataFrame({n: _for_pandas(v, library) for n, v in lists.items()})
+        case "pyarrow":
+            return library.table({n: library.array(v.tolist()) for n, v in lists.items()})
+    return library.DataFrame({n: v.tolist() for n, v in lists.items()}, infer_schema_length=None)
+
+
+def _dtype(values: Any) -> Any:
+    return values.dtype if isinstance(values, np.ndarray) else object
+
+
+def _for_pandas(values: np.ndarray, pandas: Any) -> Any:
+    """Whole numbers and booleans with nulls in pandas' nullable types, which keep them exact; days
+    as timestamps."""
+    if values.dtype != object:
+        return values
+    kind = pandas.api.types.infer_dtype(values, skipna=True)
+    match kind:
+        case "integer":
+            return pandas.array(values, dtype="Int64")
+        case "boolean":
+            return pandas.array(values, dtype="boolean")
+        case "floating":
+            return pandas.array(values, dtype="float64")
+        case "date":
+            return pandas.Series(values.astype("datetime64[D]").astype("datetime64[s]"))
+    return pandas.Series(values, dtype=None if kind == "string" else object)

@@ -1,0 +1,188 @@
+"""Bins: how an ordered range is cut into levels, and how a value is drawn back from a level.
+
+`OrdinalGrid` holds whole numbers (integers, days); everything in it is exact. `RealGrid` holds
+doubles. Both answer `place` for one value and `place_all` for an array, with values outside the
+range marked, so that clamping is decided in one place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from admeasure.schema.problems import Refusal
+
+_LOOKUP_SPAN = 1 << 16
+
+
+class PartlyCovered(Exception):
+    """A range cuts through a bin. Carries the bin's code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalGrid:
+    """Whole numbers from `low` to `high`, cut at the first value of each bin."""
+
+    low: int
+    high: int
+    starts: np.ndarray
+    clamp: bool
+
+    @classmethod
+    def equal(cls, low: int, high: int, bins: int | None, *, clamp: bool) -> OrdinalGrid:
+        """Bin i holds the v with ((v - low) * bins) // (high - low + 1) = i, so it starts at
+        low + ceil(i * span / bins)."""
+        span = high - low + 1
+        count = span if bins is None else bins
+        starts = [low - (-i * span) // count for i in range(count)]
+        return cls(low, high, np.array(starts, dtype=np.int64), clamp)
+
+    @classmethod
+    def cut(cls, edges: Sequence[int], *, clamp: bool) -> OrdinalGrid:
+        return cls(edges[0], edges[-1], np.array(edges[:-1], dtype=np.int64), clamp)
+
+    @property
+    def size(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The last value of each bin."""
+        return np.append(self.starts[1:] - 1, self.high)
+
+    @cached_property
+    def _lookup(self) -> np.ndarray | None:
+        span = self.high - self.low + 1
+        if span > _LOOKUP_SPAN:
+            return None
+        widths = self.ends - self.starts + 1
+        return np.repeat(np.arange(self.size, dtype=np.int32), widths)
+
+    def place(self, value: int | float) -> int:
+        if not self.low <= value <= self.high:
+            return _outside(value < self.low, self.size, clamp=self.clamp)
+        return int(np.searchsorted(self.starts, value, side="right")) - 1
+
+    def place_all(self, values: np.ndarray) -> np.ndarray:
+        """Codes or marks of an int64 array."""
+        inside = np.clip(values, self.low, self.high)
+        if self._lookup is not None:
+            codes = self._lookup[inside - self.low]
+        else:
+            codes = np.searchsorted(self.starts, inside, side="right").astype(np.int32) - 1
+        if not self.clamp:
+            codes[inside != values] = Refusal.OUTSIDE
+        return codes
+
+    def covered(self, low: float, high: float) -> np.ndarray:
+        """The codes of the bins that lie within [low, high]; a bin cut in two is refused."""
+        touched = (self.starts <= high) & (self.ends >= low)
+        whole = (self.starts >= low) & (self.ends <= high)
+        return _whole_bins(touched, whole)
+
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Uniform whole numbers within each code's bin."""
+        return rng.integers(self.starts[codes], self.ends[codes], endpoint=True)
+
+
+@dataclass(frozen=True, eq=False)
+class RealGrid:
+    """Doubles from `low` to `high`. With `width` the bins are equal and the arithmetic is that of
+    docs/schema.md; without it `edges` are searched. The last bin includes `high`."""
+
+    edges: np.ndarray
+    width: float | None
+    clamp: bool
+
+    @classmethod
+    def equal(cls, low: float, high: float, bins: int, *, clamp: bool) -> RealGrid:
+        width = (high - low) / bins
+        edges = low + np.arange(bins + 1) * width
+        edges[-1] = high
+        return cls(edges, width, clamp)
+
+    @classmethod
+    def cut(cls, edges: Sequence[float], *, clamp: bool) -> RealGrid:
+        return cls(np.array(edges, dtype=np.float64), None, clamp)
+
+    @property
+    def size(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def low(self) -> float:
+        return float(self.edges[0])
+
+    @property
+    def high(self) -> float:
+        return float(self.edges[-1])
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether double precision can tell every bin from its neighbours."""
+        if self.width is not None and not (math.isfinite(self.width) and self.width > 0):
+            return False
+        return bool(np.all(self._bins(self._middles) == np.arange(self.size)))
+
+    @cached_property
+    def _middles(self) -> np.ndarray:
+        if self.width is None:
+            return self.edges[:-1] + np.diff(self.edges) / 2
+        return self.low + (np.arange(self.size) + 0.5) * self.width
+
+    def _bins(self, inside: np.ndarray) -> np.ndarray:
+        if self.width is None:
+            codes = np.searchsorted(self.edges, inside, side="right") - 1
+        else:
+            codes = np.floor((inside - self.low) / self.width)
+        return np.minimum(codes, self.size - 1).astype(np.int32)
+
+    def place(self, value: float) -> int:
+        return int(self.place_all(np.array([value], dtype=np.float64))[0])
+
+    def place_all(self, values: np.ndarray) -> np.ndarray:
+        """Codes or marks of a float64 array without NaN."""
+        inside = np.clip(values, self.low, self.high)
+        codes = self._bins(inside)
+        if not self.clamp:
+            codes[inside != values] = Refusal.OUTSIDE
+        return codes
+
+    def covered(self, low: float, high: float) -> np.ndarray:
+        """As for whole numbers. A bin that meets the range in one point only is not touched, and
+        ends are compared with a tolerance of 1e-9 of a bin, since an edge may be a rounded sum."""
+        slack = 1e-9 * np.diff(self.edges)
+        starts, ends = self.edges[:-1], self.edges[1:]
+        touched = (starts < high - slack) & (ends > low + slack)
+        whole = (starts >= low - slack) & (ends <= high + slack)
+        return _whole_bins(touched, whole)
+
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Uniform doubles within each code's bin; where rounding would carry a value over an edge
+        it is the middle of the bin instead."""
+        starts = self.edges[codes]
+        values = starts + rng.random(len(codes)) * (self.edges[codes + 1] - starts)
+        strays = self._bins(values) != codes
+        values[strays] = self._middles[codes[strays]]
+        return values
+
+
+def _outside(below: object, size: int, *, clamp: bool) -> int:
+    if not clamp:
+        return int(Refusal.OUTSIDE)
+    return 0 if below else size - 1
+
+
+def _whole_bins(touched: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    partly = np.flatnonzero(touched & ~whole)
+    if len(partly):
+        raise PartlyCovered(int(partly[0]))
+    return np.flatnonzero(touched)

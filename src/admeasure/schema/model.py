@@ -1,0 +1,223 @@
+"""The schema: what is publicly known of a table, whom the guarantee protects, what cannot occur.
+
+Everything here is public and is listed as unprotected in a release's certificate. A `Schema` is
+frozen and valid: `load`, `loads` and the constructor refuse one that is incomplete or contradicts
+itself, and name all its problems at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from admeasure.domain import Columns, Domain, canonical
+from admeasure.errors import SchemaError
+from admeasure.privacy.unit import Neighbours, Unit
+from admeasure.schema.categorical import BooleanColumn, StringColumn
+from admeasure.schema.column import Column, Part
+from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.values import quoted
+
+AnyColumn = Annotated[
+    IntegerColumn | NumberColumn | StringColumn | BooleanColumn | DateColumn,
+    Field(discriminator="type"),
+]
+
+MAX_ZERO_CELLS = 10_000_000
+
+
+class Table(Part):
+    """`[table]`: what the table is."""
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str | None = None
+    rows: Annotated[
+        int | None, Field(ge=1, description="Publicly known, approximate; for advice only.")
+    ] = None
+
+
+class Privacy(Part):
+    """`[privacy]`: whom the guarantee protects."""
+
+    unit: Annotated[str, Field(min_length=1, description="Who is protected: person, household.")]
+    unit_column: Annotated[str | None, Field(min_length=1)] = None
+    max_rows_per_unit: Annotated[int, Field(ge=1)] = 1
+    neighbours: Literal["add-remove", "replace"] = "add-remove"
+
+    @model_validator(mode="after")
+    def _several_rows_need_a_column(self) -> Privacy:
+        if self.max_rows_per_unit > 1 and self.unit_column is None:
+            raise PydanticCustomError(
+                "privacy",
+                "[privacy] has max_rows_per_unit above 1 and no unit_column. "
+                "Add `unit_column = …`, the column that names the unit.",
+            )
+        return self
+
+
+class ZeroEntry(Part):
+    """`[[zero]]`: a product of levels that cannot occur."""
+
+    columns: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    where: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Zero:
+    """Cells of the marginal on `columns` that cannot occur: True in `mask` is impossible."""
+
+    columns: Columns
+    mask: np.ndarray
+
+
+class Schema(Part):
+    """A table's public description.
+
+    >>> schema = Schema.coded("toy", {"sex": 2, "age": 10})
+    >>> schema.domain.shape(("age", "sex")), schema.column("age").levels
+    ((10, 2), 10)
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+    table: Table
+    privacy: Privacy
+    columns: Annotated[tuple[AnyColumn, ...], Field(strict=False, min_length=1, alias="column")]
+    zero: Annotated[tuple[ZeroEntry, ...], Field(strict=False)] = ()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file."""
+        from admeasure.schema.load import load
+
+        return load(path)
+
+    @classmethod
+    def loads(cls, text: str) -> Schema:
+        """Read a schema from TOML text."""
+        from admeasure.schema.load import loads
+
+        return loads(text)
+
+    @classmethod
+    def coded(cls, name: str, levels: Mapping[str, int], *, unit: str = "person") -> Schema:
+        """A schema for a table of codes: each column holds 0 … levels - 1."""
+        columns = tuple(
+            IntegerColumn(name=column, type="integer", minimum=0, maximum=count - 1)
+            for column, count in levels.items()
+        )
+        return cls(table=Table(name=name), privacy=Privacy(unit=unit), columns=columns)
+
+    def dumps(self) -> str:
+        """The schema as TOML text; `loads` gives an equal schema back."""
+        from admeasure.schema.toml import dumps
+
+        return dumps(self)
+
+    @cached_property
+    def domain(self) -> Domain:
+        return Domain.of({c.name: c.levels for c in self.columns})
+
+    @cached_property
+    def unit(self) -> Unit:
+        privacy = self.privacy
+        return Unit(Neighbours(privacy.neighbours), privacy.max_rows_per_unit, privacy.unit)
+
+    @cached_property
+    def names(self) -> Columns:
+        return tuple(c.name for c in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {c.name: c for c in self.columns}
+
+    def column(self, name: str) -> Column:
+        """The column of that name; a `SchemaError` suggests the nearest where there is none."""
+        from admeasure.schema.load import did_you_mean
+
+        if name not in self._by_name:
+            hint = did_you_mean(name, self.names) or "See `[[column]]` in the schema."
+            raise SchemaError(f"The schema has no column {quoted(name)}. {hint}")
+        return self._by_name[name]
+
+    @cached_property
+    def zeros(self) -> tuple[Zero, ...]:
+        """The structural zeros, as masks over marginals."""
+        return tuple(self._zero(entry) for entry in self.zero)
+
+    def _zero(self, entry: ZeroEntry) -> Zero:
+        columns = canonical(entry.columns)
+        if len(columns) < len(entry.columns):
+            raise SchemaError("A [[zero]] names a column twice. Name each column once.")
+        if set(entry.where) != set(columns):
+            raise SchemaError(
+                "A [[zero]] has a `where` that does not give each of its columns. "
+                "Write one entry of `where` for each entry of `columns`."
+            )
+        chosen = [self.column(c).codes_of(entry.where[c]) for c in columns]
+        if self.domain.cells(columns) > MAX_ZERO_CELLS:
+            raise SchemaError(
+                f"A [[zero]] spans more than {MAX_ZERO_CELLS:,} cells. "
+                "Name fewer columns, or use fewer bins."
+            )
+        mask = np.zeros(self.domain.shape(columns), dtype=bool)
+        mask[np.ix_(*chosen)] = True
+        if mask.all():
+            raise SchemaError(
+                "A [[zero]] rules out every combination of its columns. Narrow its `where`."
+            )
+        mask.flags.writeable = False
+        return Zero(columns, mask)
+
+    def decode(self, codes: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, Any]:
+        """Codes back to values: see `admeasure.schema.decode`."""
+        from admeasure.schema.decode import decode
+
+        return decode(self, codes, rng)
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Schema:
+        found = list(self.problems())
+        if found:
+            raise PydanticCustomError("schema", "{lines}", {"lines": "\n".join(found)})
+        return self
+
+    def problems(self) -> list[str]:
+        """What contradicts itself between the parts, as whole sentences."""
+        found = repeated_names(self.names)
+        unit = self.privacy.unit_column
+        if unit is not None and unit.casefold() in {n.casefold() for n in self.names}:
+            found.append(
+                f"Column {quoted(unit)} is both the unit_column and a column. "
+                "Remove its [[column]], or the unit_column."
+            )
+        for entry in self.zero:
+            try:
+                self._zero(entry)
+            except SchemaError as error:
+                found.append(str(error))
+        return found
+
+
+def repeated_names(names: tuple[str, ...]) -> list[str]:
+    """A sentence for each name that occurs twice, or twice but for case: databases and file
+    readers do not tell `Age` from `age`."""
+    found = []
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.get(name.casefold())
+        seen.setdefault(name.casefold(), name)
+        if first == name:
+            found.append(f"Column {quoted(name)} is described twice. Remove one [[column]].")
+        elif first is not None:
+            found.append(
+                f"Columns {quoted(first)} and {quoted(name)} differ only in case. Rename one."
+            )
+    return found

@@ -1,0 +1,341 @@
+"""Columns with an order: integers, numbers and days, with bounds, bins or edges, and clamping."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from admeasure.schema import values
+from admeasure.schema.column import CODEBOOK, Column
+from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.problems import Refusal
+from admeasure.schema.values import Plain, double
+
+MAX_WHOLE = 2**53
+MISSING_LEVEL = "lists a missing value that is one of its levels. Keep it in one place"
+
+
+def _iso_date(value: Any) -> Any:
+    """TOML has dates of its own; an ISO text is as good. A datetime is not a day."""
+    if isinstance(value, datetime.datetime):
+        return str(value)
+    return (values.date_from_text(value) or value) if isinstance(value, str) else value
+
+
+def _not_private(value: Any) -> Any:
+    if value == "private":
+        raise PydanticCustomError(
+            "reserved",
+            'asks for `bins = "private"`, which this version does not have. '
+            "Give a number of bins, or `edges = […]`",
+        )
+    return value
+
+
+Whole = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)]
+Real = Annotated[float, Field(allow_inf_nan=False)]
+Day = Annotated[datetime.date, BeforeValidator(_iso_date)]
+Bins = Annotated[
+    int, Field(ge=1, description="Bins of equal width."), BeforeValidator(_not_private)
+]
+Clamp = Annotated[
+    bool, Field(description="Values outside the bounds go to the first or last level.")
+]
+
+
+class Ordered(Column):
+    """Integers, numbers and days: bounds, bins or edges, clamping.
+
+    Bounds are numbers to the grids: `_ordinal` maps a value of the schema file to one.
+    """
+
+    clamp: Clamp = False
+    minimum: Any = None
+    maximum: Any = None
+    bins: Bins | None = None
+    edges: Any = None
+
+    @cached_property
+    def missing_read(self) -> frozenset[int | float]:
+        """The listed missing texts that read as values, as the grid's numbers."""
+        read = (self._from_text(text.strip(" ")) for text in self.missing_values or ())
+        return frozenset(r for r in read if r is not None and r == r)
+
+    @cached_property
+    def missing_texts(self) -> frozenset[str]:
+        return frozenset(text.strip(" ") for text in self.missing_values or ()) | {""}
+
+    @property
+    def bounds_text(self) -> str:
+        first, last = (
+            (self.minimum, self.maximum) if self.edges is None else (self.edges[0], self.edges[-1])
+        )
+        return f"[{first}, {last}]"
+
+    def _from_text(self, text: str) -> int | float | None:
+        raise NotImplementedError
+
+    def _read(self, value: Plain) -> int | float | Refusal:
+        """A value that is not null, as the grid's number; NaN where a text says so."""
+        raise NotImplementedError
+
+    def ordinal_of(self, value: object) -> int | float | None:
+        try:
+            read = values.plain(value)
+        except values.UnreadableStorage:
+            return None
+        found = None if read is None else self._read(read)
+        return None if isinstance(found, Refusal) or found != found else found
+
+    def _code(self, value: Plain) -> int:
+        if isinstance(value, str) and value.strip(" ") in self.missing_texts:
+            return Refusal.MISSING
+        read = self._read(value)
+        if isinstance(read, Refusal):
+            return read
+        return Refusal.MISSING if read != read else self._place(read)
+
+    def _read_text(self, text: str) -> int | float | Refusal:
+        read = self._from_text(text.strip(" "))
+        return Refusal.UNREADABLE if read is None else read
+
+    def _place(self, value: int | float) -> int:
+        return Refusal.MISSING if value in self.missing_read else self._regular_code(value)
+
+    def _regular_code(self, value: int | float) -> int:
+        assert self.grid is not None
+        return self.grid.place(value)
+
+    def range_problems(self, *, needs_bins: bool) -> Iterator[str]:
+        if self.edges is not None:
+            yield from self._edge_problems()
+            return
+        for field in ("minimum", "maximum"):
+            if getattr(self, field) is None:
+                yield f"has no {field}. Add `{field} = …` to the schema, {CODEBOOK}"
+        if needs_bins and self.bins is None:
+            yield "has neither bins nor edges. Add `bins = …` or `edges = […]`"
+        if self.minimum is not None and self.maximum is not None:
+            order = (self.minimum > self.maximum) or (needs_bins and self.minimum == self.maximum)
+            if order:
+                word = "below" if needs_bins else "at most"
+                yield f"has a minimum that is not {word} its maximum. Correct one of them"
+
+    def _edge_problems(self) -> Iterator[str]:
+        if self.bins is not None:
+            yield "has both bins and edges. Keep one of them"
+        if len(self.edges) < 2:
+            yield "has fewer than two edges. k + 1 edges make k bins"
+        elif any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            yield "has edges that do not ascend. Write each edge once, smallest first"
+        else:
+            for field, edge in (("minimum", self.edges[0]), ("maximum", self.edges[-1])):
+                if getattr(self, field) not in (None, edge):
+                    yield f"has a {field} that is not its outer edge. Leave `{field}` out"
+
+    def _empty_level_problems(self) -> Iterator[str]:
+        """A level all of whose values are listed as missing could never occur."""
+        grid = self.grid
+        if not isinstance(grid, OrdinalGrid) or not self.missing_read:
+            return
+        inside = [v for v in self.missing_read if grid.low <= v <= grid.high]
+        codes, counts = np.unique([grid.place(v) for v in inside], return_counts=True)
+        if len(codes) and np.any(grid.ends[codes] - grid.starts[codes] + 1 == counts):
+            yield MISSING_LEVEL
+
+
+class _Whole(Ordered):
+    """What integers and days share: an exact grid."""
+
+    @cached_property
+    def _cuts(self) -> OrdinalGrid:
+        if self.edges is not None:
+            return OrdinalGrid.cut([self._ordinal(e) for e in self.edges], clamp=self.clamp)
+        low, high = self._ordinal(self.minimum), self._ordinal(self.maximum)
+        return OrdinalGrid.equal(low, high, self.bins, clamp=self.clamp)
+
+    @property
+    def grid(self) -> OrdinalGrid | None:
+        return self._cuts
+
+    @property
+    def regular(self) -> int:
+        if self.edges is not None:
+            return len(self.edges) - 1
+        return self.bins or self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
+
+    def _ordinal(self, value: Any) -> int:
+        raise NotImplementedError
+
+    def _show(self, ordinal: int) -> str:
+        raise NotImplementedError
+
+    def regular_label(self, code: int) -> str:
+        first, last = int(self._cuts.starts[code]), int(self._cuts.ends[code])
+        return self._show(first) if first == last else f"{self._show(first)} to {self._show(last)}"
+
+    def whole_problems(self) -> Iterator[str]:
+        found = list(self.range_problems(needs_bins=False))
+        yield from found
+        if found:
+            return
+        if self.bins is not None:
+            span = self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
+            if self.bins > span:
+                yield f"has {self.bins:,} bins for {span:,} values. Use at most one bin a value"
+                return
+        too_many = list(super().problems())
+        yield from too_many or self._empty_level_problems()
+
+
+class IntegerColumn(_Whole):
+    """Whole numbers: one level a value, bins, or an enum."""
+
+    type: Literal["integer"]
+    minimum: Whole | None = None
+    maximum: Whole | None = None
+    edges: Annotated[tuple[Whole, ...] | None, Field(strict=False)] = None
+    enum: Annotated[tuple[Whole, ...] | None, Field(strict=False, min_length=1)] = None
+
+    @property
+    def grid(self) -> OrdinalGrid | None:
+        return self._cuts if self.enum is None else None
+
+    @cached_property
+    def index(self) -> dict[int, int]:
+        return {value: code for code, value in enumerate(self.enum or ())}
+
+    @property
+    def regular(self) -> int:
+        return super().regular if self.enum is None else len(self.enum)
+
+    def regular_label(self, code: int) -> str:
+        return super().regular_label(code) if self.enum is None else str(self.enum[code])
+
+    def _ordinal(self, value: Any) -> int:
+        return value
+
+    def _show(self, ordinal: int) -> str:
+        return str(ordinal)
+
+    def _from_text(self, text: str) -> int | None:
+        return values.integer_from_text(text)
+
+    def _regular_code(self, value: int | float) -> int:
+        if self.enum is None:
+            return self._cuts.place(value)
+        if isinstance(value, float) and math.isinf(value):
+            return Refusal.NOT_IN_ENUM
+        return self.index.get(int(value), Refusal.NOT_IN_ENUM)
+
+    def _read(self, value: Plain) -> int | float | Refusal:
+        match value:
+            case str():
+                return self._read_text(value)
+            case bool() | int():
+                return int(value)
+            case float() | Decimal():
+                if value in (math.inf, -math.inf):
+                    return float(value)
+                return int(value) if value == int(value) else Refusal.UNREADABLE
+        return Refusal.WRONG_STORAGE
+
+    def problems(self) -> Iterator[str]:
+        if self.enum is None:
+            yield from self.whole_problems()
+            return
+        for field in ("minimum", "maximum", "bins", "edges"):
+            if getattr(self, field) is not None:
+                yield f"has both enum and {field}. Keep one of them"
+        if self.clamp:
+            yield "has both enum and clamp. Only bounds can clamp; use `other = true`"
+        if len(set(self.enum)) < len(self.enum):
+            yield "has an enum that repeats a value. Write each value once"
+        if self.missing_read & set(self.enum):
+            yield MISSING_LEVEL
+        yield from Column.problems(self)
+
+
+class DateColumn(_Whole):
+    """Days."""
+
+    type: Literal["date"]
+    minimum: Day | None = None
+    maximum: Day | None = None
+    edges: Annotated[tuple[Day, ...] | None, Field(strict=False)] = None
+
+    def _ordinal(self, value: Any) -> int:
+        return values.days(value)
+
+    def _show(self, ordinal: int) -> str:
+        return datetime.date.fromordinal(ordinal + values.EPOCH).isoformat()
+
+    def _from_text(self, text: str) -> int | None:
+        date = values.date_from_text(text)
+        return None if date is None else values.days(date)
+
+    def _read(self, value: Plain) -> int | float | Refusal:
+        match value:
+            case str():
+                return self._read_text(value)
+            case datetime.date():
+                return values.days(value)
+        return Refusal.WRONG_STORAGE
+
+    def problems(self) -> Iterator[str]:
+        yield from self.whole_problems()
+
+
+class NumberColumn(Ordered):
+    """Doubles, cut into bins."""
+
+    type: Literal["number"]
+    minimum: Real | None = None
+    maximum: Real | None = None
+    edges: Annotated[tuple[Real, ...] | None, Field(strict=False)] = None
+
+    @property
+    def grid(self) -> RealGrid:
+        return self._cuts
+
+    @cached_property
+    def _cuts(self) -> RealGrid:
+        if self.edges is not None:
+            return RealGrid.cut(self.edges, clamp=self.clamp)
+        assert self.minimum is not None
+        assert self.maximum is not None
+        assert self.bins is not None
+        return RealGrid.equal(self.minimum, self.maximum, self.bins, clamp=self.clamp)
+
+    @property
+    def regular(self) -> int:
+        return (self.bins or 0) if self.edges is None else len(self.edges) - 1
+
+    def regular_label(self, code: int) -> str:
+        first, last = (float(f"{self.grid.edges[i]:.12g}") for i in (code, code + 1))
+        return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
+
+    def _from_text(self, text: str) -> float | None:
+        return values.number_from_text(text)
+
+    def _read(self, value: Plain) -> int | float | Refusal:
+        match value:
+            case str():
+                return self._read_text(value)
+            case bool() | int() | float() | Decimal():
+                return double(value)
+        return Refusal.WRONG_STORAGE
+
+    def problems(self) -> Iterator[str]:
+        found = list(self.range_problems(needs_bins=True)) or list(super().problems())
+        yield from found
+        if not found and not self.grid.is_resolved:
+            yield "has bins that double precision cannot tell apart. Use fewer bins or other bounds"

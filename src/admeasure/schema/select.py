@@ -1,0 +1,120 @@
+"""The codes that a written selection stands for: in `[[zero]]` tables and in query files.
+
+A selection is a value, a list of selections, a range `{from = …, to = …}` with both ends included,
+or `{level = "other"}` / `{level = "missing"}`. Values are raw values, read as the table's values
+are. A selection must consist of whole levels: one that cuts through a bin is refused with the bin's
+edges, which are public. In a number column a range that ends on an edge includes the bin below that
+edge and not the bin above.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from admeasure.errors import SchemaError
+from admeasure.schema.grid import PartlyCovered, RealGrid
+from admeasure.schema.problems import Refusal
+from admeasure.schema.values import quoted
+
+if TYPE_CHECKING:
+    from admeasure.schema.column import Column
+
+
+def codes_of(column: Column, selection: object) -> np.ndarray:
+    """The sorted, distinct codes of a selection, as int64; a `SchemaError` says what is wrong."""
+    if isinstance(selection, (list, tuple, set, frozenset)):
+        if not selection:
+            raise _wrong(column, "an empty list", "Name at least one value")
+        return np.unique(np.concatenate([codes_of(column, part) for part in selection]))
+    if isinstance(selection, Mapping):
+        return _of_mapping(column, selection)
+    return _of_value(column, selection)
+
+
+def _of_mapping(column: Column, selection: Mapping[Any, Any]) -> np.ndarray:
+    keys = set(selection)
+    if keys == {"level"}:
+        return _of_level(column, selection["level"])
+    if not keys or not keys <= {"from", "to"}:
+        raise _wrong(
+            column, "a table it cannot read", 'Use {from = …, to = …} or {level = "other"}'
+        )
+    if column.grid is None:
+        raise _wrong(column, "a range", f"Type {column.type} takes a value or a list of values")
+    low = _end(column, selection["from"]) if "from" in selection else -math.inf
+    high = _end(column, selection["to"]) if "to" in selection else math.inf
+    if low > high:
+        raise _wrong(column, "a range that is empty", "Write the smaller end as `from`")
+    return _covered(column, low, high, "range")
+
+
+def _of_level(column: Column, level: object) -> np.ndarray:
+    codes = {"other": column.other_code, "missing": column.missing_code}
+    if not isinstance(level, str) or level not in codes:
+        raise _wrong(column, f"the level {quoted(level)}", 'Use "other" or "missing"')
+    code = codes[level]
+    if code is None:
+        field = "`other = true`" if level == "other" else "`missing_values = […]`"
+        raise _wrong(column, f"the level {level!r}, which it does not have", f"Declare {field}")
+    return np.array([code], dtype=np.int64)
+
+
+def _of_value(column: Column, value: object) -> np.ndarray:
+    code = column.code_of(value)
+    if code == Refusal.MISSING and column.missing_code is not None:
+        return np.array([column.missing_code], dtype=np.int64)
+    if code >= 0 and column.grid is None:
+        return np.array([code], dtype=np.int64)
+    if code >= 0:
+        end = _end(column, value)
+        return _covered(column, end, end, "value")
+    raise _wrong(column, f"the value {quoted(value)}", _advice(column, value, code))
+
+
+def _advice(column: Column, value: object, code: int) -> str:
+    if code == Refusal.OUTSIDE:
+        return f"It is outside {column.bounds_text}"
+    near = difflib.get_close_matches(str(value), column.labels, n=1) if column.grid is None else []
+    if near:
+        return f"It is not a level; did you mean {quoted(near[0])}?"
+    return f"It is not a level of this column, whose type is {column.type}"
+
+
+def _end(column: Column, value: object) -> float:
+    end = column.ordinal_of(value)
+    if end is None:
+        raise _wrong(column, f"the end {quoted(value)} of a range", f"The type is {column.type}")
+    return end
+
+
+def _covered(column: Column, low: float, high: float, what: str) -> np.ndarray:
+    grid = column.grid
+    assert grid is not None
+    if low == high and isinstance(grid, RealGrid) and grid.low <= low <= grid.high:
+        # One point of a continuous bin is never the whole of it.
+        raise _partly(column, grid.place(low), what)
+    try:
+        codes = grid.covered(low, high)
+    except PartlyCovered as cut:
+        raise _partly(column, cut.code, what) from None
+    if not len(codes):
+        raise _wrong(
+            column, f"a {what} that holds no level", f"Its bounds are {column.bounds_text}"
+        )
+    return codes.astype(np.int64)
+
+
+def _partly(column: Column, code: int, what: str) -> SchemaError:
+    label = column.regular_label(code)
+    return _wrong(
+        column, f"a {what} that covers only a part of the bin {label}", "Select whole bins"
+    )
+
+
+def _wrong(column: Column, what: str, advice: str) -> SchemaError:
+    return SchemaError(f"Column {quoted(column.name)} is asked for {what}. {advice}.")

@@ -1,0 +1,139 @@
+"""How a single stored value is read: storage first, then text.
+
+`plain` brings a Python or numpy value to one of a few types; the `*_from_text` functions hold the
+grammars of docs/schema.md, which the SQL encoder repeats. Nothing here knows of a schema.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+import re
+from decimal import Decimal
+from typing import TypeAlias
+
+import numpy as np
+
+Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date | None
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+INTEGER_TEXT = r"[+-]?[0-9]+(\.0*)?"
+NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+INFINITY_TEXT = r"[+-]?(inf|infinity)"
+NAN_TEXT = r"[+-]?nan"
+DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+
+_integer = re.compile(INTEGER_TEXT, re.ASCII)
+_number = re.compile(NUMBER_TEXT, re.ASCII)
+_infinity = re.compile(INFINITY_TEXT, re.ASCII | re.IGNORECASE)
+_nan = re.compile(NAN_TEXT, re.ASCII | re.IGNORECASE)
+_date = re.compile(DATE_TEXT, re.ASCII)
+
+# Longer digit strings are outside every bound a schema may have (±2^53); int() of a hostile text
+# would otherwise take quadratic time or be refused by the interpreter.
+_LONG_DIGITS = 40
+
+
+class UnreadableStorage(Exception):
+    """A value of a type that no column reads, such as bytes or a list."""
+
+
+def quoted(name: object) -> str:
+    """A name for a message: on one line, never long.
+
+    >>> quoted("a\\nb")
+    "'a\\\\nb'"
+    """
+    text = repr(name)
+    return text if len(text) <= 80 else text[:60] + "…" + text[-16:]
+
+
+def plain(value: object) -> Plain:
+    """Bring a value from a frame, an array or a list to a plain Python type; a timestamp becomes
+    its day, in UTC where it has a zone."""
+    match value:
+        case None | str() | bool():
+            return str(value) if isinstance(value, str) else value
+        case float():
+            return None if math.isnan(value) else float(value)
+        case datetime.datetime():
+            return _day_of(value)
+        case datetime.date():
+            return value
+        case np.bool_():
+            return bool(value)
+        case np.datetime64():
+            return None if np.isnat(value) else _date_of_numpy(value)
+        case numbers.Integral():
+            return int(value)
+        case Decimal():
+            return None if value.is_nan() else value
+        case numbers.Real() if isinstance(value, np.floating):
+            number = float(value)
+            return None if math.isnan(number) else number
+    if type(value).__name__ in {"NAType", "NaTType"}:  # pandas' own nulls, without importing it
+        return None
+    raise UnreadableStorage(type(value).__name__)
+
+
+def _day_of(value: datetime.datetime) -> datetime.date | None:
+    if type(value).__name__ == "NaTType":
+        return None
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC)
+    return datetime.date(value.year, value.month, value.day)
+
+
+def _date_of_numpy(value: np.datetime64) -> datetime.date:
+    day = value.astype("datetime64[D]").astype(object)
+    if not isinstance(day, datetime.date):  # numpy gives an int for years outside 1 … 9999
+        return datetime.date.max if day > 0 else datetime.date.min
+    return day
+
+
+def days(date: datetime.date) -> int:
+    """Days since 1970-01-01."""
+    return date.toordinal() - EPOCH
+
+
+def integer_from_text(text: str) -> int | None:
+    if not _integer.fullmatch(text):
+        return None
+    whole = text.partition(".")[0]
+    sign = -1 if whole[0] == "-" else 1
+    digits = whole.lstrip("+-").lstrip("0") or "0"
+    return sign * (int(digits) if len(digits) <= _LONG_DIGITS else 10**_LONG_DIGITS)
+
+
+def number_from_text(text: str) -> float | None:
+    """The double a text stands for; NaN for the text nan; None where it is not a number."""
+    if _number.fullmatch(text) or _infinity.fullmatch(text) or _nan.fullmatch(text):
+        return float(text)
+    return None
+
+
+def boolean_from_text(text: str) -> bool | None:
+    return {"true": True, "1": True, "false": False, "0": False}.get(_ascii_lower(text))
+
+
+def _ascii_lower(text: str) -> str:
+    # str.lower maps some non-ASCII letters to ASCII ones, which SQL's comparison would not.
+    return text.lower() if text.isascii() else text
+
+
+def date_from_text(text: str) -> datetime.date | None:
+    if not _date.fullmatch(text):
+        return None
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def double(value: float | Decimal) -> float:
+    """The nearest double, infinite where there is none."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

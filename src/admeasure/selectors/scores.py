@@ -1,0 +1,76 @@
+"""Scores of the papers, in exact integers (see `admeasure.privacy.score`).
+
+For both scores the argument is the same. `counts` is the integer table M_r(D), `e` the model's
+answer on the grid, fixed by what was released before. Between neighbours M_r changes by at most
+`unit.rows_changed` in L1 and by at most `unit.max_rows` in any one cell, so by the triangle
+inequality |M_r(D) - e| changes by no more. Multiplying by a whole weight multiplies that bound.
+Neither score is monotone: an added row can bring a table closer to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.privacy.score import GRID, GRID_BITS, to_grid
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Query
+
+_WEIGHT_GRID = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalError:
+    """w_r (||M_r(D) - M_r(model)||_1 - b_r): one score for each whole marginal.
+
+    `answers`: M_r(model), in rows. `penalty`: b_r, in rows. `weights`: w_r, of the round's
+    candidates and no others, since their maximum is the sensitivity; None weighs all alike.
+    """
+
+    answers: Mapping[Columns, np.ndarray]
+    penalty: Mapping[Columns, float]
+    weights: Mapping[Columns, float] | None = None
+
+    def weight(self, columns: Columns) -> int:
+        """The weight as a whole number, the largest being `_WEIGHT_GRID`."""
+        if self.weights is None:
+            return 1
+        return max(1, round(self.weights[columns] / self._largest * _WEIGHT_GRID))
+
+    @property
+    def _largest(self) -> float:
+        assert self.weights is not None
+        return max(self.weights.values())
+
+    def sensitivity(self, unit: Unit) -> int:
+        return unit.rows_changed * GRID * (1 if self.weights is None else _WEIGHT_GRID)
+
+    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        believed = to_grid(self.answers[query.columns])
+        distance = int(np.abs((counts << GRID_BITS) - believed).sum())
+        penalty = round(self.penalty[query.columns] * GRID)
+        return np.array([self.weight(query.columns) * (distance - penalty)])
+
+    def chosen(self, query: Query, index: int) -> Query:  # noqa: ARG002
+        return query
+
+
+@dataclass(frozen=True, eq=False)
+class CellError:
+    """|q(D) - q(model)|: one score for each cell of each candidate marginal or threshold."""
+
+    answers: Mapping[Query, np.ndarray]
+
+    def sensitivity(self, unit: Unit) -> int:
+        return unit.max_rows * GRID
+
+    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        return np.abs((query.answer(counts) << GRID_BITS) - to_grid(self.answers[query]))
+
+    def chosen(self, query: Query, index: int) -> Query:
+        return query.cell(np.unravel_index(index, self.answers[query].shape))
+
+

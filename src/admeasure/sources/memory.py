@@ -1,0 +1,77 @@
+"""A table in memory: a pandas, polars or pyarrow frame, a dict of columns, or codes.
+
+Rows are encoded once, when the source is made, to one or two bytes a cell; the frame itself is not
+kept. Counts are exact and private: what is released of them is the curator's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.errors import DataError
+from admeasure.schema.encode import encode_frame
+from admeasure.schema.model import Schema
+from admeasure.schema.values import quoted
+from admeasure.sources.count import count_marginals
+
+
+class MemorySource:
+    """Counts of a frame.
+
+    >>> schema = Schema.coded("toy", {"sex": 2, "age": 3})
+    >>> source = MemorySource({"sex": [0, 1, 1], "age": [2, 0, 2]}, schema)
+    >>> source.counts([("age", "sex")])[0].tolist()
+    [[0, 1], [0, 0], [1, 1]]
+    """
+
+    def __init__(self, frame: Any, schema: Schema) -> None:
+        self._schema = schema
+        self._codes = encode_frame(frame, schema)
+
+    @classmethod
+    def from_codes(cls, codes: Mapping[str, np.ndarray], schema: Schema) -> MemorySource:
+        """A source of rows that are encoded already. Rows of one unit cannot be told apart here,
+        so a schema with a `unit_column` is refused."""
+        if schema.privacy.unit_column is not None:
+            raise DataError(
+                "Codes do not hold the unit_column, so rows of one unit cannot be limited. "
+                "Give the frame itself."
+            )
+        source = cls.__new__(cls)
+        source._schema = schema
+        source._codes = {c.name: _checked(codes, c.name, c.levels, c.dtype) for c in schema.columns}
+        if len({len(c) for c in source._codes.values()}) > 1:
+            raise DataError("The columns of codes differ in length. Make them equal.")
+        return source
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def codes(self) -> Mapping[str, np.ndarray]:
+        """The encoded rows. Private."""
+        return self._codes
+
+    def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
+        return count_marginals(self._codes, self._schema.domain, marginals)
+
+
+def _checked(
+    codes: Mapping[str, np.ndarray], name: str, levels: int, dtype: np.dtype
+) -> np.ndarray:
+    if name not in codes:
+        raise DataError(f"Column {quoted(name)} has no codes. Give an array for each column.")
+    values = np.asarray(codes[name])
+    if values.ndim != 1 or (values.dtype.kind not in "iu" and values.size):
+        raise DataError(f"The codes of column {quoted(name)} are not a list of whole numbers.")
+    if values.size and not (values.min() >= 0 and values.max() < levels):
+        raise DataError(
+            f"The codes of column {quoted(name)} go outside 0 … {levels - 1}. "
+            "Compare the schema with the one they were made by."
+        )
+    return np.ascontiguousarray(values, dtype=dtype)

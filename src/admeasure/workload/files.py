@@ -1,0 +1,146 @@
+"""The TOML form of a workload, and what every TOML file of the package has in common.
+
+    [[marginal]]
+    columns = ["age", "sex"]
+    weight = 2.0               # 1 where left out
+
+    [[threshold]]
+    columns = ["age", "sex", "race"]
+    at_least = 2
+
+`read_entries(write_entries(entries)) == entries`, weights included. An error names the file and
+the table in it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError, WorkloadError
+from admeasure.queries import Marginal, Threshold
+from admeasure.queries.query import suggest
+
+WorkloadQuery = Marginal | Threshold
+"""What a workload holds: whole marginals and whole thresholds (all targets). Single counts are
+asked of a finished release, by a query file."""
+
+
+def read_entries(
+    text: str, *, name: str, domain: Domain | None = None
+) -> list[tuple[WorkloadQuery, float]]:
+    """The queries and weights of a TOML text; `name` is what errors call it."""
+    document = parse_toml(text, name)
+    unknown = [key for key in document if key not in ("marginal", "threshold")]
+    if unknown:
+        raise WorkloadError(
+            f"{name}: there is no table {unknown[0]!r} in a workload. Use [[marginal]] and "
+            "[[threshold]]."
+        )
+    entries: list[tuple[WorkloadQuery, float]] = []
+    for kind in ("marginal", "threshold"):
+        for number, table in enumerate(tables(document, kind, name), start=1):
+            place = f"{name}: [[{kind}]] {number}"
+            try:
+                query, weight = _entry(kind, table)
+                if domain is not None:
+                    query.validate(domain)
+            except WorkloadError as error:
+                raise WorkloadError(f"{place}: {error}") from error
+            entries.append((query, weight))
+    if not entries:
+        raise WorkloadError(f"{name} has no query. Add a [[marginal]] or a [[threshold]].")
+    return entries
+
+
+def write_entries(entries: Iterable[tuple[WorkloadQuery, float]]) -> str:
+    """Queries and weights as TOML."""
+    blocks = []
+    for query, weight in entries:
+        threshold = isinstance(query, Threshold)
+        lines = [
+            "[[threshold]]" if threshold else "[[marginal]]",
+            f"columns = [{', '.join(map(_quote, query.columns))}]",
+            *([f"at_least = {query.at_least}"] if threshold else []),
+            *([f"weight = {weight!r}"] if weight != 1 else []),
+        ]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def read_text(path: Path) -> str:
+    """A file's text; `UsageError` where there is none to read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"There is no file {path}. Check the path.") from None
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WorkloadError(f"{name} is not valid TOML: {error}.") from None
+
+
+def tables(document: Mapping[str, Any], kind: str, name: str) -> list[dict[str, Any]]:
+    """The `[[kind]]` tables of a document."""
+    found = document.get(kind, [])
+    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        raise WorkloadError(f"{name}: {kind!r} must be written as [[{kind}]], in double brackets.")
+    return found
+
+
+def check_keys(table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in allowed:
+            raise WorkloadError(f"there is no key {key!r}. {suggest(key, allowed)}")
+
+
+def whole_number(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WorkloadError(f"{key} must be a whole number, not {value!r}.")
+    return value
+
+
+def check_weight(weight: Any) -> float:
+    # True is a number in Python; in a workload file it is a mistake.
+    if isinstance(weight, bool) or not isinstance(weight, Real):
+        raise WorkloadError(f"A weight must be a number, not {weight!r}.")
+    value = float(weight)
+    if not (value > 0 and math.isfinite(value)):
+        raise WorkloadError(f"A weight must be positive and finite, not {weight!r}.")
+    return value
+
+
+def _entry(kind: str, table: Mapping[str, Any]) -> tuple[WorkloadQuery, float]:
+    required = ("columns",) if kind == "marginal" else ("columns", "at_least")
+    check_keys(table, (*required, "weight"))
+    for key in required:
+        if key not in table:
+            raise WorkloadError(f"{key} is missing. Add `{key} = …`.")
+    columns = table["columns"]
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise WorkloadError('columns must be a list of names, such as ["age", "sex"].')
+    if not columns:
+        raise WorkloadError("columns is empty. Name at least one column.")
+    weight = check_weight(table.get("weight", 1.0))
+    if kind == "marginal":
+        return Marginal(columns), weight
+    return Threshold(columns, whole_number(table["at_least"], "at_least")), weight
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string: quotes, backslashes and control characters escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda m: f"\\u{ord(m[0]):04x}", escaped) + '"'

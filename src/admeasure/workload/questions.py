@@ -1,0 +1,90 @@
+"""Questions to a finished release, from a query file. They cost nothing: a release is public.
+
+    [[query]]
+    name = "young women"
+    where = {age = {from = 17, to = 25}, sex = "Female"}
+
+    [[query]]
+    name = "two of three signs"
+    at_least = 2
+    of = {smoker = true, age = {from = 60}, region = ["north", "west"]}
+
+`where` counts the rows that meet every condition, `at_least` with `of` those that meet at least so
+many. What a condition may be is the schema's business: see `admeasure.schema.select`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from admeasure.errors import SchemaError, WorkloadError
+from admeasure.queries import AtLeast, Query, Where
+from admeasure.workload.files import check_keys, parse_toml, read_text, tables, whole_number
+
+if TYPE_CHECKING:
+    from admeasure.schema import Schema
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query with the name under which its answer is shown."""
+
+    name: str
+    query: Query
+
+
+def load_questions(path: str | Path, schema: Schema) -> list[Question]:
+    """The questions of a query file, in the file's order."""
+    return parse_questions(read_text(Path(path)), schema, name=str(path))
+
+
+def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list[Question]:
+    """The questions of a TOML text; `name` is what errors call it."""
+    document = parse_toml(text, name)
+    unknown = [key for key in document if key != "query"]
+    if unknown:
+        raise WorkloadError(
+            f"{name}: there is no table {unknown[0]!r} in a query file. Use [[query]]."
+        )
+    questions: dict[str, Question] = {}
+    for number, table in enumerate(tables(document, "query", name), start=1):
+        title = table.get("name")
+        if not isinstance(title, str) or not title:
+            raise WorkloadError(f'{name}: [[query]] {number} has no name. Add `name = "…"`.')
+        if title in questions:
+            raise WorkloadError(f"{name}: two queries are named {title!r}. Rename one.")
+        try:
+            questions[title] = Question(title, _query(table, schema))
+        except (SchemaError, WorkloadError) as error:
+            raise WorkloadError(f"{name}: query {title!r}: {error}") from error
+    if not questions:
+        raise WorkloadError(f"{name} has no query. Add a [[query]].")
+    return list(questions.values())
+
+
+def _query(table: Mapping[str, Any], schema: Schema) -> Query:
+    check_keys(table, ("name", "where", "at_least", "of"))
+    if "where" in table and not table.keys() & {"at_least", "of"}:
+        columns, codes = _conditions(table["where"], "where", schema)
+        return Where(columns, codes)
+    if {"at_least", "of"} <= table.keys() and "where" not in table:
+        columns, codes = _conditions(table["of"], "of", schema)
+        return AtLeast(columns, codes, whole_number(table["at_least"], "at_least"))
+    raise WorkloadError(
+        "it needs either `where = {column = value, …}` or both `at_least = …` and "
+        "`of = {column = value, …}`."
+    )
+
+
+def _conditions(
+    given: Any, key: str, schema: Schema
+) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+    if not isinstance(given, dict) or not given:
+        raise WorkloadError(f"{key} must be a table of conditions, `{key} = {{column = value}}`.")
+    codes = [
+        tuple(map(int, schema.column(column).codes_of(value))) for column, value in given.items()
+    ]
+    return tuple(given), codes

@@ -1,0 +1,18 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of benchmark tables; the test is skipped where it is not there."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("ADMEASURE_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no benchmark tables at {folder}; set ADMEASURE_DATA to their folder")
+    return folder
