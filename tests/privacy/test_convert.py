@@ -105,9 +105,7 @@ def test_opendp_converts_to_the_same_epsilon(scale, delta):
     """Relative tolerance 1e-6: OpenDP searches over epsilon in single steps of its own."""
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
-    gaussian = dp.m.make_gaussian(
-        dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=scale
-    )
+    gaussian = dp.m.make_gaussian(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=scale)
     curve = dp.c.make_zCDP_to_approxDP(gaussian).map(1)
     rho = 1 / (2 * Fraction(scale) ** 2)
     assert epsilon_of(rho, delta) == pytest.approx(curve.epsilon(delta), rel=1e-6)

@@ -6,6 +6,7 @@ It is a function of measurements alone, so everything about it may be published.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -13,6 +14,9 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.privacy.measurement import Measurement
+
+HALF_NORMAL = math.sqrt(2 / math.pi)
+"""E|z| of a standard normal z: the expected L1 norm of noise is HALF_NORMAL σ n."""
 
 Codes = dict[str, np.ndarray]
 """Rows by column, as codes."""

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
 from admeasure.errors import UsageError
+from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.all_zero import AllZero
 from admeasure.mechanisms.base import Mechanism, Outcome, Plan
 from admeasure.mechanisms.gaussian import Gaussian
+from admeasure.mechanisms.independent import Independent
 from admeasure.mechanisms.mwem import Mwem
+from admeasure.mechanisms.mwem_pgm import MwemPgm
 
-REGISTRY: dict[str, type[Mechanism]] = {m.name: m for m in (Gaussian, Mwem, AllZero)}
+REGISTRY: dict[str, type[Mechanism]] = {
+    m.name: m for m in (Aim, MwemPgm, Independent, Gaussian, Mwem, AllZero)
+}
 
 
 def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:

@@ -8,13 +8,13 @@ questions and makes no rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Columns, Domain
+from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.mechanisms.base import Item, Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
@@ -45,7 +45,7 @@ class Gaussian:
         items = [Item(f"marginal of {', '.join(c)}", rho * shares[c] / total, sigmas[c]) for c in shares]
         error = None
         if rows:
-            l1 = [math.sqrt(2 / math.pi) * sigmas[c] * domain.cells(c) / rows for c in shares]
+            l1 = [HALF_NORMAL * sigmas[c] * domain.cells(c) / rows for c in shares]
             error = sum(min(2.0, e) for e in l1) / len(l1)
         cells = sum(domain.cells(c) for c in shares)
         return Plan(tuple(items), "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))

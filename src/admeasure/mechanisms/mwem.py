@@ -8,7 +8,6 @@ instead of Laplace, and the number of rows bought with a small share where it is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
+from admeasure.families import HALF_NORMAL
 from admeasure.families.explicit import ExplicitModel, MultiplicativeWeights, average, check_size
 from admeasure.loop import adaptive_measurements
 from admeasure.mechanisms.base import Item, Outcome, Plan
@@ -107,7 +107,7 @@ class Mwem:
         cells = 1.0
         if self.measure == "marginals":
             sizes = sorted(domain.cells(c) for c in workload.marginals())
-            cells = math.sqrt(2 / math.pi) * sizes[len(sizes) // 2]
+            cells = HALF_NORMAL * sizes[len(sizes) // 2]
         sigma = total / 50 / cells
         rounds = int(2 * float(rho * (1 - SELECT_SHARE)) * sigma**2)
         most = 100 if self.measure == "cells" else 2 * len(workload.marginals())

@@ -19,70 +19,33 @@ opens the file and closes it again, so a `Book` may be shared between threads an
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy import bookfile
+from admeasure.privacy.account import (
+    FAILED,
+    RELEASED,
+    RUNNING,
+    Account,
+    Entry,
+    find,
+    read_account,
+    read_entry,
+    read_history,
+    refusal,
+)
 from admeasure.privacy.convert import epsilon_of, rho_of
 
 T = TypeVar("T")
 Rho = Fraction | float | int
-
-RUNNING, RELEASED, FAILED = "running", "released", "failed"
-
-
-@dataclass(frozen=True)
-class Account:
-    """A data set: its total, what is spent, what is left. Fractions are rho."""
-
-    dataset: str
-    epsilon: float
-    delta: float
-    rho: Fraction
-    spent: Fraction
-    created: str
-    closed: str | None
-
-    @property
-    def left(self) -> Fraction:
-        return self.rho - self.spent
-
-    @property
-    def epsilon_spent(self) -> float:
-        """The epsilon that the spent rho means at the data set's delta."""
-        return epsilon_of(self.spent, self.delta)
-
-    @property
-    def epsilon_left(self) -> float:
-        """The largest epsilon, at the data set's delta, that one more run could ask for."""
-        return _epsilon_within(self.left, self.delta)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One run. `rho` is what it is charged now, `reserved` what it was charged at first;
-    `epsilon` and `delta` are those of the request; dates are UTC."""
-
-    id: int
-    dataset: str
-    mechanism: str
-    release: str
-    status: str
-    rho: Fraction
-    reserved: Fraction
-    epsilon: float
-    delta: float
-    started: str
-    ended: str | None
 
 
 @dataclass(frozen=True)
@@ -139,7 +102,7 @@ class Book:
         total = Fraction(rho_of(epsilon, delta))
 
         def change(db: sqlite3.Connection) -> Account:
-            if _find(db, dataset) is not None:
+            if find(db, dataset) is not None:
                 raise BudgetError(
                     f"The data set {dataset!r} is in the book {self.path} already, and its total "
                     "stands for good. Use its name in a run, or choose another name for another "
@@ -149,7 +112,7 @@ class Book:
                 "INSERT INTO dataset (name, epsilon, delta, rho, created) VALUES (?, ?, ?, ?, ?)",
                 (dataset, float(epsilon), float(delta), str(total), _now()),
             )
-            return _account(db, dataset, self.path)
+            return read_account(db, dataset, self.path)
 
         return self._write(change)
 
@@ -178,7 +141,7 @@ class Book:
             raise UsageError(f"A run needs a positive rho; it asks for {float(asked):g}.")
 
         def change(db: sqlite3.Connection) -> int:
-            account = _account(db, dataset, self.path)
+            account = read_account(db, dataset, self.path)
             at_delta = account.delta if delta is None else float(delta)
             if account.closed is not None:
                 raise BudgetError(
@@ -188,7 +151,8 @@ class Book:
             rounding = account.rho / 2**50 if isinstance(rho, float) else Fraction(0)
             granted = min(asked, account.left) if asked - account.left <= rounding else asked
             if not 0 < granted <= account.left:
-                raise BudgetError(_refusal(account, asked, at_delta))
+                raise BudgetError(refusal(account, asked, at_delta))
+            meant = epsilon_of(granted, at_delta)
             cursor = db.execute(
                 "INSERT INTO entry (dataset, mechanism, release, status, rho, reserved, epsilon, "
                 "delta, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -199,7 +163,7 @@ class Book:
                     RUNNING,
                     str(granted),
                     str(granted),
-                    epsilon_of(granted, at_delta) if epsilon is None else float(epsilon),
+                    meant if epsilon is None else float(epsilon),
                     at_delta,
                     _now(),
                 ),
@@ -222,7 +186,7 @@ class Book:
         """Refuse every further run on the data set, for good. What runs now may still settle."""
 
         def change(db: sqlite3.Connection) -> None:
-            account = _account(db, dataset, self.path)
+            account = read_account(db, dataset, self.path)
             if account.closed is None:
                 db.execute("UPDATE dataset SET closed = ? WHERE name = ?", (_now(), dataset))
 
@@ -230,34 +194,33 @@ class Book:
 
     def account(self, dataset: str) -> Account:
         """One data set's total, spent and left."""
-        return self._read(lambda db: _account(db, dataset, self.path))
+        return self._read(lambda db: read_account(db, dataset, self.path))
 
     def datasets(self) -> tuple[Account, ...]:
         """Every data set, by name."""
 
         def look(db: sqlite3.Connection) -> tuple[Account, ...]:
             names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
-            return tuple(_account(db, name, self.path) for name in names)
+            return tuple(read_account(db, name, self.path) for name in names)
 
         return self._read(look)
 
     def entry(self, number: int) -> Entry:
         """One run, by the number that `reserve` gave."""
-        return self._read(lambda db: _entry(db, number, self.path))
+        return self._read(lambda db: read_entry(db, number, self.path))
 
     def history(self, dataset: str) -> tuple[Entry, ...]:
         """Every run on a data set, in the order in which they were charged."""
 
         def look(db: sqlite3.Connection) -> tuple[Entry, ...]:
-            _account(db, dataset, self.path)
-            rows = db.execute(f"{_SELECT_ENTRY} WHERE dataset = ? ORDER BY id", (dataset,))
-            return tuple(_as_entry(row, self.path) for row in rows)
+            read_account(db, dataset, self.path)
+            return read_history(db, dataset, self.path)
 
         return self._read(look)
 
     def _end(self, number: int, status: str, rho_spent: Rho | None) -> None:
         def change(db: sqlite3.Connection) -> None:
-            entry = _entry(db, number, self.path)
+            entry = read_entry(db, number, self.path)
             if entry.status != RUNNING:
                 raise BudgetError(
                     f"Entry {number} of {self.path} has ended already ({entry.status}); a charge "
@@ -313,84 +276,6 @@ def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name 
             "A run with a seed is NOT PRIVATE and cannot be entered in the budget book. Leave out "
             "the seed for a private release, or leave out the book for a test."
         )
-
-
-_SELECT_ENTRY = (
-    "SELECT id, dataset, mechanism, release, status, rho, reserved, epsilon, delta, started, ended "
-    "FROM entry"
-)
-
-
-def _find(db: sqlite3.Connection, dataset: str) -> tuple | None:
-    found = db.execute(
-        "SELECT epsilon, delta, rho, created, closed FROM dataset WHERE name = ?", (dataset,)
-    )
-    return found.fetchone()
-
-
-def _account(db: sqlite3.Connection, dataset: str, path: Path) -> Account:
-    row = _find(db, dataset)
-    if row is None:
-        names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
-        known = f"It has {', '.join(map(repr, names))}" if names else "It has none"
-        raise UsageError(
-            f"There is no data set {dataset!r} in the book {path}. {known}; `admeasure ledger "
-            "create` enters one."
-        )
-    epsilon, delta, rho, created, closed = row
-    charges = db.execute("SELECT rho FROM entry WHERE dataset = ?", (dataset,))
-    spent = sum((bookfile.exact(charge, path) for (charge,) in charges), Fraction(0))
-    return Account(dataset, epsilon, delta, bookfile.exact(rho, path), spent, created, closed)
-
-
-def _entry(db: sqlite3.Connection, number: int, path: Path) -> Entry:
-    row = db.execute(f"{_SELECT_ENTRY} WHERE id = ?", (number,)).fetchone()
-    if row is None:
-        raise UsageError(f"There is no entry {number} in the book {path}.")
-    return _as_entry(row, path)
-
-
-def _as_entry(row: tuple, path: Path) -> Entry:
-    *names, rho, reserved, epsilon, delta, started, ended = row
-    exact = bookfile.exact(rho, path), bookfile.exact(reserved, path)
-    return Entry(*names, *exact, epsilon, delta, started, ended)
-
-
-def _refusal(account: Account, asked: Fraction, delta: float) -> str:
-    left = (
-        "Nothing is left: no further release of this data set is possible"
-        if account.left <= 0
-        else f"Ask for at most epsilon = {_floor(_epsilon_within(account.left, delta))} at delta = "
-        f"{delta:g}, or see `admeasure ledger show` for runs that were not settled"
-    )
-    return (
-        f"The data set {account.dataset!r} has a total of rho = {float(account.rho):.6g} (epsilon "
-        f"= {account.epsilon:g} at delta = {account.delta:g}). {float(account.spent):.6g} is "
-        f"spent and {float(account.left):.6g} is left; this run asks for {float(asked):.6g} "
-        f"(epsilon = {epsilon_of(asked, delta):.4g} at delta = {delta:g}). Nothing was charged. "
-        f"{left}."
-    )
-
-
-def _epsilon_within(rho: Fraction, delta: float) -> float:
-    """The largest epsilon, up to rounding, whose rho at this delta is no more than `rho`."""
-    epsilon, step = epsilon_of(rho, delta), 1.0
-    try:
-        while epsilon > 0 and rho_of(epsilon, delta) > rho:
-            epsilon -= step * math.ulp(epsilon)
-            step *= 2
-    except UsageError:  # below the least epsilon that has a rho
-        return 0.0
-    return max(epsilon, 0.0)
-
-
-def _floor(epsilon: float) -> str:
-    """Four digits, rounded down, so that asking for what the message says is granted."""
-    exact = Decimal(epsilon)
-    if exact == 0:
-        return "0"
-    unit = Decimal(1).scaleb(exact.adjusted() - 3)
-    return f"{float(exact.quantize(unit, rounding=ROUND_DOWN)):g}"
 
 
 def _rho(value: Rho) -> Fraction:

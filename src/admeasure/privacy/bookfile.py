@@ -25,7 +25,7 @@ CREATE TABLE dataset (
     rho TEXT NOT NULL,          -- exact, numerator/denominator
     created TEXT NOT NULL,
     closed TEXT
-) STRICT;
+);
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     dataset TEXT NOT NULL REFERENCES dataset (name),
@@ -38,7 +38,7 @@ CREATE TABLE entry (
     delta REAL NOT NULL,
     started TEXT NOT NULL,
     ended TEXT
-) STRICT;
+);
 CREATE INDEX entry_by_dataset ON entry (dataset);
 """
 

@@ -21,14 +21,15 @@ GRID_BITS = 12
 GRID = 1 << GRID_BITS
 """Model answers are kept to 1/4096 of a row."""
 
-_LARGEST = 2.0**38  # rows; with 12 bits of grid and 12 of weight a score stays below 2**63
+LARGEST = 2.0**37
+"""Rows. With 12 bits of grid and 12 of weight a score stays below 2**63."""
 
 
 def to_grid(answers: np.ndarray) -> np.ndarray:
     """Round a model's answers (counts) to the grid. Public: no private number is involved."""
     scaled = np.rint(np.asarray(answers, dtype=np.float64) * GRID)
-    if not np.all(np.abs(scaled) < _LARGEST * GRID):
-        raise ResourceError("A model answer is not finite or beyond 2**38 rows.")
+    if not np.all(np.abs(scaled) < LARGEST * GRID):
+        raise ResourceError("A model answer is not finite or beyond 2**37 rows.")
     return scaled.astype(np.int64)
 
 

@@ -33,15 +33,13 @@ from scipy.stats import norm
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
-from admeasure.families import Model
+from admeasure.families import HALF_NORMAL, Model
 from admeasure.mechanisms.base import Selection
 from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Marginal, Query
 from admeasure.workload import Question
 
 Kind = Literal["supported", "unsupported", "trivial"]
-HALF_NORMAL = math.sqrt(2 / math.pi)
-"""E|z| of a standard normal z."""
 
 
 @dataclass(frozen=True)

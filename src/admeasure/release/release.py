@@ -18,6 +18,7 @@ from admeasure.errors import ReleaseError, UsageError, WorkloadError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.explicit import ExplicitModel
+from admeasure.families.graphical.family import TreeModel
 from admeasure.mechanisms.base import Selection
 from admeasure.privacy.journal import Event
 from admeasure.privacy.measurement import Measurement
@@ -28,7 +29,7 @@ from admeasure.release.certificate import Certificate, registry_yaml
 from admeasure.schema import Schema, to_frame
 from admeasure.workload import Question, Workload
 
-MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel)}
+MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel, TreeModel)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.schema.categorical import StringColumn
 from admeasure.schema.column import Column
-from admeasure.schema.grid import OrdinalGrid
+from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.model import Schema
 from admeasure.schema.ordered import DateColumn, IntegerColumn, Ordered
 
@@ -69,8 +69,7 @@ def _drawn(column: Ordered, codes: np.ndarray, rng: np.random.Generator) -> np.n
     assert grid is not None
     regular = codes < column.regular
     values = grid.draw(np.where(regular, codes, 0), rng)
-    if isinstance(grid, OrdinalGrid):
-        values = _without_missing(column, grid, values)
+    values = _without_missing(column, grid, values)
     result = values.astype("datetime64[D]") if isinstance(column, DateColumn) else values
     if column.levels == column.regular and not isinstance(column, DateColumn):
         return result
@@ -79,13 +78,26 @@ def _drawn(column: Ordered, codes: np.ndarray, rng: np.random.Generator) -> np.n
     return result
 
 
-def _without_missing(column: Ordered, grid: OrdinalGrid, values: np.ndarray) -> np.ndarray:
-    """A whole number drawn in a bin must not be one that the schema calls missing."""
+def _without_missing(
+    column: Ordered, grid: OrdinalGrid | RealGrid, values: np.ndarray
+) -> np.ndarray:
+    """A value drawn in a bin must not be one that the schema calls missing."""
     for number in sorted(v for v in column.missing_read if grid.low <= v <= grid.high):
-        code = grid.place(number)
-        bin_values = range(int(grid.starts[code]), int(grid.ends[code]) + 1)
-        values[values == number] = next(v for v in bin_values if v not in column.missing_read)
+        hit = values == number
+        if hit.any():
+            values[hit] = _instead(column, grid, number)
     return values
+
+
+def _instead(column: Ordered, grid: OrdinalGrid | RealGrid, number: float) -> float:
+    """Another value of the same bin. Validation made sure that bins of whole numbers have one."""
+    code = grid.place(number)
+    if isinstance(grid, OrdinalGrid):
+        bin_values = range(int(grid.starts[code]), int(grid.ends[code]) + 1)
+        return next(v for v in bin_values if v not in column.missing_read)
+    first, last = float(grid.edges[code]), float(grid.edges[code + 1])
+    parts = (first + (last - first) * k / 64 for k in range(1, 64))
+    return next(v for v in parts if v not in column.missing_read and grid.place(v) == code)
 
 
 def _objects(values: list[Any]) -> np.ndarray:

@@ -81,7 +81,7 @@ def stored_array(values: Any) -> Stored:
                 return _stored_series(nw.from_native(values, series_only=True))
             except TypeError:
                 pass
-        return Stored("object", list(values))
+        return _stored_list(list(values))
     if values.ndim != 1:
         raise DataError("A column of the table is not one-dimensional. Give one array a column.")
     if np.ma.isMaskedArray(values):
@@ -96,6 +96,28 @@ def stored_array(values: Any) -> Stored:
         case "M":
             return _days(values)
     return Stored("object", values.tolist())
+
+
+def _stored_list(values: list[Any]) -> Stored:
+    """A list of one kind of number (and None) is an array; anything else stays as it is."""
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) != 1 or not kinds <= {int, float, bool}:
+        return Stored("object", values)
+    null = np.fromiter((v is None for v in values), dtype=bool, count=len(values))
+    kind = kinds.pop()
+    try:
+        array = np.array([kind(0) if v is None else v for v in values] if null.any() else values)
+    except OverflowError:
+        return Stored("object", values)
+    if array.dtype.kind not in "ifbu":  # whole numbers too long for 64 bits
+        return Stored("object", values)
+    if kind is float:
+        null |= np.isnan(array)
+    names: dict[type, Literal["integer", "float", "boolean"]]
+    names = {int: "integer", float: "float", bool: "boolean"}
+    if kind is int and array.dtype.kind == "f":  # numpy mixes int64 and uint64 to doubles
+        return Stored("object", values)
+    return Stored(names[kind], array, null if null.any() else None)
 
 
 def _floats(values: np.ndarray) -> Stored:
@@ -146,9 +168,10 @@ def _objects(series: Any) -> Stored:
 
 
 def to_frame(columns: Mapping[str, Any], like: Any) -> Any:
-    """Columns of values (as `decode` gives them) in the type of the caller's own frame."""
-    if isinstance(like, Mapping):
-        return {name: list(values) for name, values in columns.items()}
+    """Columns of values (as `decode` gives them) in the type of the caller's own frame; a dict of
+    arrays where that was a dict, or where there is none."""
+    if like is None or isinstance(like, Mapping):
+        return dict(columns)
     library = nw.get_native_namespace(like)
     lists = {name: np.asarray(values, dtype=_dtype(values)) for name, values in columns.items()}
     match library.__name__:
@@ -179,3 +202,10 @@ def _for_pandas(values: np.ndarray, pandas: Any) -> Any:
         case "date":
             return pandas.Series(values.astype("datetime64[D]").astype("datetime64[s]"))
     return pandas.Series(values, dtype=None if kind == "string" else object)
+
+
+def empty_like(frame: Any) -> Any:
+    """A frame of the same type and no rows, to keep as a pattern where the rows must not be kept."""
+    if frame is None or isinstance(frame, Mapping):
+        return None if frame is None else {}
+    return nw.from_native(frame, eager_only=True).head(0).to_native()

@@ -7,6 +7,7 @@ range marked, so that clamping is decided in one place.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,10 @@ class OrdinalGrid:
         return np.append(self.starts[1:] - 1, self.high)
 
     @cached_property
+    def _starts(self) -> list[int]:
+        return self.starts.tolist()
+
+    @cached_property
     def _lookup(self) -> np.ndarray | None:
         span = self.high - self.low + 1
         if span > _LOOKUP_SPAN:
@@ -69,7 +74,7 @@ class OrdinalGrid:
     def place(self, value: int | float) -> int:
         if not self.low <= value <= self.high:
             return _outside(value < self.low, self.size, clamp=self.clamp)
-        return int(np.searchsorted(self.starts, value, side="right")) - 1
+        return bisect.bisect_right(self._starts, value) - 1
 
     def place_all(self, values: np.ndarray) -> np.ndarray:
         """Codes or marks of an int64 array."""
@@ -105,7 +110,8 @@ class RealGrid:
     @classmethod
     def equal(cls, low: float, high: float, bins: int, *, clamp: bool) -> RealGrid:
         width = (high - low) / bins
-        edges = low + np.arange(bins + 1) * width
+        with np.errstate(invalid="ignore", over="ignore"):  # `is_resolved` refuses such a grid
+            edges = low + np.arange(bins + 1) * width
         edges[-1] = high
         return cls(edges, width, clamp)
 
@@ -145,8 +151,20 @@ class RealGrid:
             codes = np.floor((inside - self.low) / self.width)
         return np.minimum(codes, self.size - 1).astype(np.int32)
 
+    @cached_property
+    def _edges(self) -> list[float]:
+        return self.edges.tolist()
+
     def place(self, value: float) -> int:
-        return int(self.place_all(np.array([value], dtype=np.float64))[0])
+        """The same arithmetic as `place_all`; Python's floats are numpy's."""
+        low, high = self._edges[0], self._edges[-1]
+        if not low <= value <= high:
+            return _outside(value < low, self.size, clamp=self.clamp)
+        if self.width is None:
+            code = bisect.bisect_right(self._edges, value) - 1
+        else:
+            code = math.floor((value - low) / self.width)
+        return min(code, self.size - 1)
 
     def place_all(self, values: np.ndarray) -> np.ndarray:
         """Codes or marks of a float64 array without NaN."""

@@ -155,7 +155,7 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
     if not loc:
         return [f"The schema is wrong: {error['msg']}."]
     section = loc[0]
-    if kind == "too_short" and document.get(str(section)):
+    if kind == "too_short" and len(loc) == 1 and document.get(str(section)):
         return []  # columns are there, and their own errors are named
     if len(loc) == 1 and section != "columns":
         return [_of_section(section, kind)]
@@ -175,7 +175,7 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
 
 
 def _of_section(section: object, kind: str) -> str:
-    if kind == "missing":
+    if kind in {"missing", "too_short"}:
         form = "[[column]]" if section in ("column", "columns") else f"[{section}]"
         return f"The schema has no {form}. Add one."
     if kind == "extra_forbidden":
@@ -225,6 +225,7 @@ def _plainly(error: Any) -> str:
         "tuple_type": "it must be a list",
         "dict_type": "it must be a table in braces",
         "finite_number": "it must be finite",
+        "too_short": "it must have at least one entry",
     }
     message = str(error["msg"])
     return words.get(error["type"], message[:1].lower() + message[1:])

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from admeasure.domain import Columns
-from admeasure.privacy.score import GRID, GRID_BITS, to_grid
+from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, to_grid
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 
-_WEIGHT_GRID = 1 << 12
+WEIGHT_GRID = 1 << 12
+"""The largest weight of a round as a whole number; the others are rounded relative to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +37,23 @@ class MarginalError:
     weights: Mapping[Columns, float] | None = None
 
     def weight(self, columns: Columns) -> int:
-        """The weight as a whole number, the largest being `_WEIGHT_GRID`."""
+        """The weight as a whole number, the largest being `WEIGHT_GRID`."""
         if self.weights is None:
             return 1
-        return max(1, round(self.weights[columns] / self._largest * _WEIGHT_GRID))
+        return max(1, round(self.weights[columns] / self._largest * WEIGHT_GRID))
 
-    @property
+    @cached_property
     def _largest(self) -> float:
         assert self.weights is not None
         return max(self.weights.values())
 
     def sensitivity(self, unit: Unit) -> int:
-        return unit.rows_changed * GRID * (1 if self.weights is None else _WEIGHT_GRID)
+        return unit.rows_changed * GRID * (1 if self.weights is None else WEIGHT_GRID)
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
         believed = to_grid(self.answers[query.columns])
         distance = int(np.abs((counts << GRID_BITS) - believed).sum())
-        penalty = round(self.penalty[query.columns] * GRID)
+        penalty = round(min(self.penalty[query.columns], LARGEST) * GRID)
         return np.array([self.weight(query.columns) * (distance - penalty)])
 
     def chosen(self, query: Query, index: int) -> Query:  # noqa: ARG002

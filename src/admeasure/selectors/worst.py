@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from admeasure.domain import Columns
 from admeasure.families import Model
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator
@@ -30,18 +31,23 @@ class WorstCell:
 
 @dataclass(frozen=True)
 class WorstMarginal:
-    """One whole marginal of the workload: the one with the largest L1 error less its cell count.
-
-    q_r(D) = ||M_r(D) - M_r(model)||_1 - n_r, the score of MWEM+PGM (McKenna et al. 2022,
-    Algorithm 1). Thresholds take part through the marginal of their columns.
-    """
+    """One whole marginal of the workload. Thresholds take part through that of their columns."""
 
     def select(
         self, curator: Curator, workload: Workload, model: Model, budget: Budget
     ) -> Sequence[Query]:
-        candidates = workload.marginals()
-        score = MarginalError(
-            answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
-            penalty={c: curator.domain.cells(c) for c in candidates},
-        )
-        return [curator.choose(score, [Marginal(c) for c in candidates], budget.select)]
+        return [worst_marginal(curator, workload.marginals(), model, budget)]
+
+
+def worst_marginal(
+    curator: Curator, candidates: Sequence[Columns], model: Model, budget: Budget
+) -> Query:
+    """The largest L1 error less the cell count, q_r(D) = ||M_r(D) - M_r(model)||_1 - n_r.
+
+    The score of MWEM+PGM (McKenna et al. 2022, Algorithm 1).
+    """
+    score = MarginalError(
+        answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
+        penalty={c: curator.domain.cells(c) for c in candidates},
+    )
+    return curator.choose(score, [Marginal(c) for c in candidates], budget.select)

@@ -21,6 +21,7 @@ import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.beliefs import Beliefs
+from admeasure.families.graphical.tables import sum_axis
 from admeasure.families.graphical.tree import Clique, cells_of, megabytes_of
 
 LIMIT_CELLS = 1 << 27
@@ -157,7 +158,7 @@ class Propagation:
         missing = [a for a in node if a not in query]
         last = min(missing, key=lambda a: (self._levels[a], a))
         parent = tuple(sorted((*query, last)))
-        table = _sum_axis(self._inside(parent), parent.index(last))
+        table = sum_axis(self._inside(parent), parent.index(last))
         self._keep(query, table)
         return table
 
@@ -295,19 +296,6 @@ def _indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
     for row, members in zip(table, sets, strict=True):
         row[list(members)] = 1.0
     return table
-
-
-def _sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
-    shape = table.shape
-    n = shape[axis]
-    kept = shape[:axis] + shape[axis + 1 :]
-    after = int(np.prod(shape[axis + 1 :], dtype=np.int64))
-    table = np.ascontiguousarray(table)
-    if after == 1:
-        return (table.reshape(-1, n) @ np.ones(n)).reshape(kept)
-    if after >= 4:
-        return (np.ones(n) @ table.reshape(-1, n, after)).reshape(kept)
-    return table.sum(axis=axis)
 
 
 def _divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:

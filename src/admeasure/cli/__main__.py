@@ -1,0 +1,7 @@
+"""`python -m admeasure.cli`, for a place without the console script."""
+
+from __future__ import annotations
+
+from admeasure.cli import main
+
+main()

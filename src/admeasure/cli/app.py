@@ -1,0 +1,299 @@
+"""The verbs and their options. Each verb's work is in a module of its own, imported when it runs,
+so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from admeasure import __version__
+
+_EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Release tables and answers about people under differential privacy.",
+    epilog="Start with `admeasure demo`. Progress goes to stderr, results to stdout.",
+)
+ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
+app.add_typer(ledger, name="ledger")
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="CSV or Parquet path (globs allowed), or a URL.")
+]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder that fit wrote.")]
+SchemaPath = Annotated[Path, typer.Option("--schema", metavar="S", help="The schema (TOML).")]
+WorkloadText = Annotated[
+    str,
+    typer.Option(
+        "--workload",
+        metavar="W",
+        help="The questions to answer well: a TOML file, all-3way, target:COLUMN:3way, "
+        "random:64:3way:seed=0, skewed:256:3way:seed=0 or threshold:2of3:64:seed=0.",
+    ),
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", metavar="E", help="The privacy budget.")]
+Delta = Annotated[
+    float, typer.Option("--delta", metavar="D", help="Its failure probability, far below 1/rows.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", metavar="P", help="How sure each interval is.")
+]
+Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
+Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
+
+
+def command() -> Any:
+    """The parser of the whole command line."""
+    return typer.main.get_command(app)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 (a callback of the parser)
+    if value:
+        print(f"admeasure {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,  # noqa: FBT002
+) -> None: ...
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to put the files.")
+    ] = None,
+) -> None:
+    """The whole path on a bundled table of simulated people; under a minute."""
+    from admeasure.demo import tour
+
+    tour.run(out)
+
+
+@app.command()
+def draft(
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
+) -> None:
+    """Write a schema with names and storage types; every bound is yours to fill in."""
+    from admeasure.cli import data as verbs
+
+    verbs.draft(data, out, force=force)
+
+
+@app.command()
+def check(data: Data, schema: SchemaPath, json: Json = False) -> None:  # noqa: FBT002
+    """Whether a table satisfies its schema. Names columns and rules, never a value."""
+    from admeasure.cli import data as verbs
+
+    raise typer.Exit(verbs.check(data, schema, json=json))
+
+
+@app.command(context_settings=_EXTRA)
+def plan(
+    context: typer.Context,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
+    ] = None,
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """How the budget would be split, expected error, memory, time. Touches no data.
+
+    Options of the mechanism are given in the same way: --rounds 20.
+    """
+    from admeasure.cli import planning
+
+    planning.plan(
+        schema, workload, epsilon, delta, mechanism, rows, context.args, known(context), json=json
+    )
+
+
+@app.command(context_settings=_EXTRA)
+def fit(
+    context: typer.Context,
+    data: Data,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The release's folder.")],
+    delta: Delta = 1e-9,
+    public: Annotated[
+        str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="The data set in the book.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
+    ] = False,  # noqa: FBT002
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Show where the time went.")
+    ] = False,  # noqa: FBT002
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """Run a mechanism on a private table and write a release.
+
+    Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
+    """
+    from admeasure.cli import fitting
+
+    fitting.fit(
+        fitting.Request(
+            data=data,
+            schema=schema,
+            workload=workload,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=mechanism,
+            options=tuple(context.args),
+            out=out,
+            public=public,
+            ledger=ledger,
+            dataset=dataset,
+            seed=seed,
+            resume=resume,
+        ),
+        known(context),
+        profile=profile,
+        json=json,
+    )
+
+
+@app.command()
+def sample(
+    release: ReleasePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file.")
+    ],
+    rows: Annotated[
+        int | None,
+        typer.Option("-n", "--rows", metavar="ROWS", help="As many as the table has, if not told."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """Write synthetic rows. Costs no budget."""
+    from admeasure.cli import asking
+
+    asking.sample(release, out, rows, seed, force=force, json=json)
+
+
+@app.command()
+def answer(
+    release: ReleasePath,
+    queries: Annotated[Path, typer.Argument(metavar="QUERIES", help="A query file (TOML).")],
+    confidence: Confidence = 0.95,
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """Each question's answer with its interval. Costs no budget."""
+    from admeasure.cli import asking
+
+    asking.answer(release, queries, confidence, json=json)
+
+
+@app.command()
+def evaluate(
+    target: Annotated[
+        str, typer.Argument(metavar="RELEASE_OR_TABLE", help="A release, or a synthetic table.")
+    ],
+    data: Data,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", help="Judge N sampled rows of the release too."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="For the sampled rows.")
+    ] = None,
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """Errors against the private table. NOT PRIVATE."""
+    from admeasure.cli import judging
+
+    judging.evaluate(target, data, schema, workload, rows, seed, json=json)
+
+
+@app.command()
+def report(
+    release: ReleasePath,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The report's file.")],
+    internal: Annotated[
+        str | None,
+        typer.Option("--internal", metavar="DATA", help="Add true errors: NOT PRIVATE."),
+    ] = None,
+    confidence: Confidence = 0.95,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
+) -> None:
+    """What the release is, what it cost, how good it says it is. May be published."""
+    from admeasure.cli import judging
+
+    judging.report(release, out, internal, confidence, force=force)
+
+
+@ledger.command("create")
+def create(file: Book, dataset: Dataset, epsilon: Epsilon, delta: Delta = 1e-9) -> None:
+    """Enter a data set with its total budget, which stands for good."""
+    from admeasure.cli import books
+
+    books.create(file, dataset, epsilon, delta)
+
+
+@ledger.command("show")
+def show(
+    file: Book,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="Only this one, with its runs.")
+    ] = None,
+    json: Json = False,  # noqa: FBT002
+) -> None:
+    """What was spent and what is left."""
+    from admeasure.cli import books
+
+    books.show(file, dataset, json=json)
+
+
+@ledger.command("close")
+def close(file: Book, dataset: Dataset) -> None:
+    """Refuse every further run on a data set, for good."""
+    from admeasure.cli import books
+
+    books.close(file, dataset)
+
+
+def known(context: typer.Context) -> list[str]:
+    """The options that the verb itself has, for a hint where one is misspelt."""
+    return [text for parameter in context.command.params for text in parameter.opts]

@@ -1,0 +1,128 @@
+"""Talking to the user: results on stdout, everything else on stderr, colour only on a terminal.
+
+Nothing here sees the private table. Progress shows parts of work done and privatised events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, TextIO
+
+BOLD, RED, YELLOW, DIM = "1", "1;31", "33", "2"
+
+
+def styled(text: str, style: str, stream: TextIO) -> str:
+    """Text with a terminal's colours where the stream is one and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
+    return text if plain else f"\x1b[{style}m{text}\x1b[0m"
+
+
+def clean(text: str) -> str:
+    """Without control characters: names in files and paths must not steer the terminal."""
+    return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else "?" for c in text)
+
+
+def say(text: str = "") -> None:
+    """A line of the result."""
+    print(clean(text))
+
+
+def say_json(value: Any) -> None:
+    """The result for machines. NaN and infinity, which JSON lacks, become null."""
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A line beside the result."""
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    print(styled("warning:", YELLOW, sys.stderr), clean(text), file=sys.stderr, flush=True)
+
+
+def error(text: str) -> None:
+    """One line; further lines of a list of problems are indented below it."""
+    first, *rest = clean(text).splitlines() or [""]
+    print(styled("error:", RED, sys.stderr), first, file=sys.stderr)
+    for line in rest:
+        print("  " + line, file=sys.stderr)
+    sys.stderr.flush()
+
+
+def banner(text: str) -> None:
+    """A line of the result that must not be overlooked."""
+    print(styled(f"*** {clean(text)} ***", RED, sys.stdout))
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Aligned columns; the first `left` to the left, numbers to the right.
+
+    >>> table(["name", "n"], [["a", "10"], ["bc", "9"]])
+    ['name   n', 'a     10', 'bc     9']
+    """
+    cells = [[clean(c).replace("\n", " ") for c in row] for row in [headers, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return None
+    return value
+
+
+Bar = Callable[[float], None]
+"""Hears which part of a step is done, from 0 to 1."""
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], Bar]]:
+    """Makes bars on a terminal; elsewhere lines, at the start of a step and at each quarter."""
+    if not sys.stderr.isatty():
+        yield _lines
+        return
+    # Imported here: it costs more than the rest of the command line together.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+
+        def make(label: str) -> Bar:
+            task = shown.add_task(clean(label).replace("[", r"\["), total=None)
+            return lambda part: shown.update(task, total=1.0, completed=min(1.0, part))
+
+        yield make
+
+
+def _lines(label: str) -> Bar:
+    note(f"{label} …")
+    told = 0
+
+    def tell(part: float) -> None:
+        nonlocal told
+        quarter = int(4 * min(1.0, part))
+        if told < quarter < 4:
+            note(f"{label}: {25 * quarter}%")
+        told = max(told, quarter)
+
+    return tell

@@ -1,0 +1,54 @@
+"""Options of a mechanism, from the arguments that the verb itself does not know."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from admeasure.errors import UsageError
+
+if TYPE_CHECKING:
+    from admeasure.mechanisms import Mechanism
+
+PREFERRED = ("aim", "gaussian")
+"""What is taken where nothing is named: the first that there is."""
+
+
+def mechanism_of(name: str | None, extra: Sequence[str], known: Sequence[str]) -> Mechanism:
+    """The mechanism with its options; `known` are the verb's own, for a hint on a misspelt one."""
+    from admeasure.mechanisms import REGISTRY, build
+
+    if name is None:
+        name = next(n for n in PREFERRED if n in REGISTRY)
+    options = pairs(extra)
+    try:
+        return build(name, options)
+    except UsageError as error:
+        near = [m for o in options for m in difflib.get_close_matches("--" + o, known, 1, 0.75)]
+        if near and "has no option" in str(error):
+            raise UsageError(f"{error} Did you mean {near[0]}?") from None
+        raise
+
+
+def pairs(extra: Sequence[str]) -> dict[str, str]:
+    """`--rounds 20 --measure=cells` as a mapping.
+
+    >>> pairs(["--rounds", "20", "--measure=cells"])
+    {'rounds': '20', 'measure': 'cells'}
+    """
+    found: dict[str, str] = {}
+    rest = list(extra)
+    while rest:
+        option = rest.pop(0)
+        if not option.startswith("--") or option == "--":
+            raise UsageError(f"There is no place for the argument {option!r}. See --help.")
+        name, equals, value = option.removeprefix("--").partition("=")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise UsageError(f"The option --{name} needs a value: --{name} VALUE.")
+            value = rest.pop(0)
+        if name in found:
+            raise UsageError(f"The option --{name} is given twice.")
+        found[name] = value
+    return found

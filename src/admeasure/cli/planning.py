@@ -1,0 +1,108 @@
+"""`plan`: what a budget would buy, from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from admeasure.cli.console import say, say_json, table
+from admeasure.cli.options import mechanism_of
+from admeasure.errors import UsageError
+from admeasure.mechanisms import Mechanism, Plan
+from admeasure.privacy.convert import rho_of
+from admeasure.schema import Schema
+from admeasure.workload import parse_workload
+
+SHOWN = 40
+"""The most lines of a split that are printed; --json has them all."""
+
+
+def plan(
+    schema_path: Path,
+    workload_text: str,
+    epsilon: float,
+    delta: float,
+    name: str | None,
+    rows: int | None,
+    extra: Sequence[str],
+    known: Sequence[str],
+    *,
+    json: bool,
+) -> None:
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be at least 1; it is {rows}.")
+    rho = Fraction(rho_of(epsilon, delta))
+    mechanism = mechanism_of(name, extra, known)
+    schema = Schema.load(schema_path)
+    workload = parse_workload(workload_text, schema.domain)
+    workload.validate(schema.domain)
+    mechanism.check(schema.domain, workload, schema.zeros)
+    rows = rows or schema.table.rows
+    made = mechanism.plan(schema.domain, workload, schema.unit, rho, rows)
+    if json:
+        say_json(
+            {
+                "mechanism": mechanism.name,
+                "epsilon": epsilon,
+                "delta": delta,
+                "neighbours": schema.unit.neighbours.value,
+                "rho": float(rho),
+                "rows": rows,
+                "rounds": made.rounds,
+                "items": [
+                    {"what": i.what, "times": i.times, "rho": i.rho, "sigma": i.sigma}
+                    for i in made.items
+                ],
+                "expected_error": made.expected_error,
+                "megabytes": made.megabytes,
+                "seconds": made.seconds,
+                "notes": list(made.notes),
+            }
+        )
+        return
+    _print(made, mechanism, rho, epsilon, delta, rows)
+
+
+def _print(
+    made: Plan, mechanism: Mechanism, rho: Fraction, epsilon: float, delta: float, rows: int | None
+) -> None:
+    say(f"{mechanism.name}: {mechanism.summary}")
+    say(f"epsilon {epsilon:g} at delta {delta:g} allows rho {float(rho):.6g}; no data was read.")
+    say()
+    lines = [
+        [
+            item.what,
+            str(item.times),
+            f"{float(item.rho):.4g}",
+            f"{100 * float(item.rho * item.times / rho):.1f}%",
+            "" if item.sigma is None else f"{item.sigma:.4g}",
+        ]
+        for item in made.items
+    ]
+    for line in table(["what", "times", "rho each", "share", "noise, in rows"], lines[:SHOWN]):
+        say(line)
+    if len(lines) > SHOWN:
+        say(f"… and {len(lines) - SHOWN} more; --json lists them all.")
+    say()
+    say(f"rounds           {made.rounds}")
+    say(f"expected error   {_expected(made, rows)}")
+    say(f"memory           about {max(0.1, made.megabytes):.1f} MB for the model")
+    say(f"time             about {_seconds(made.seconds)}, after reading the table")
+    for text in made.notes:
+        say(text)
+
+
+def _expected(made: Plan, rows: int | None) -> str:
+    if made.expected_error is not None:
+        on = f" on a table of about {rows:,} rows" if rows else ""
+        return f"{made.expected_error:.4f} (mean L1 distance of shares, 0 to 2){on}"
+    if rows is None:
+        return "not known without the number of rows; give --rows if it is public"
+    return "depends on what the run will choose; see the bounds of the release"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,115 @@
+"""One way in and one way out: from arguments to an exit code.
+
+Every error becomes one line on stderr (more only where it lists several problems) and a code:
+
+    0 done   1 unexpected   2 usage   3 schema, data or release   4 budget   5 resource   130 interrupted
+
+An unexpected error shows its type and never its text, which may hold values of the private table;
+`ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+
+from admeasure.cli import console
+from admeasure.errors import AdmeasureError
+
+OK, UNEXPECTED, USAGE, RESOURCE, INTERRUPTED = 0, 1, 2, 5, 130
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class Interrupted(Exception):
+    """Ctrl-C during a run that can be continued; its text says how."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    from admeasure.cli.app import command
+
+    with warnings.catch_warnings():
+        _plain_warnings()
+        try:
+            result = command().main(
+                list(argv) or ["--help"], prog_name="admeasure", standalone_mode=False
+            )
+            sys.stdout.flush()
+            return result if isinstance(result, int) else OK
+        except Exception as error:
+            return _failed(error)
+        except KeyboardInterrupt:
+            return _interrupted("")
+
+
+def _failed(error: Exception) -> int:
+    if os.environ.get("ADMEASURE_DEBUG") == "1":
+        traceback.print_exception(error)
+    match error:
+        case AdmeasureError():
+            console.error(str(error))
+            return error.exit_code
+        case Interrupted():
+            return _interrupted(str(error))
+        case BrokenPipeError():
+            # Whoever read our output has seen enough. Python would complain once more at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
+        case OSError():
+            return _failed_by_system(error)
+        case MemoryError():
+            console.error(
+                "There is not enough memory. Use fewer columns, coarser bins or a smaller workload."
+            )
+            return RESOURCE
+    if type(error).__name__ == "Abort":
+        return _interrupted("")
+    if hasattr(error, "format_message"):  # the parser's own errors, whichever click it is built on
+        console.error(f"{_parser_message(error)} See `admeasure --help`.")
+        return USAGE
+    console.error(
+        f"unexpected {type(error).__name__}. This is a fault of admeasure, please report it. "
+        "ADMEASURE_DEBUG=1 shows where it came from; what it shows may hold private values."
+    )
+    return UNEXPECTED
+
+
+def _failed_by_system(error: OSError) -> int:
+    where = f" ({error.filename})" if error.filename else ""
+    reason = error.strerror or type(error).__name__
+    if error.errno in _FULL:
+        console.error(f"{reason}{where}. Free some space, or write to another place.")
+        return RESOURCE
+    console.error(f"{reason}{where}. Check the path and its permissions.")
+    return USAGE
+
+
+def _interrupted(hint: str) -> int:
+    console.error(f"interrupted. {hint}".strip())
+    return INTERRUPTED
+
+
+def _parser_message(error: Exception) -> str:
+    message = str(error.format_message()).strip()  # pyright: ignore[reportAttributeAccessIssue]
+    return " ".join(message.split()).rstrip(".") + "."
+
+
+def _plain_warnings() -> None:
+    """Our warnings are advice to the user; those of libraries are for developers."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        text = str(message)
+        if issubclass(category, UserWarning) and text not in shown:
+            shown.add(text)
+            console.warn(text)
+
+    warnings.resetwarnings()
+    if os.environ.get("ADMEASURE_DEBUG") != "1":
+        warnings.simplefilter("ignore")
+    warnings.simplefilter("always", UserWarning)
+    warnings.showwarning = show

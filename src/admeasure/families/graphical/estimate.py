@@ -1,0 +1,107 @@
+"""From noisy marginals to the graphical model of greatest entropy that fits them.
+
+Given y_i = M_i(D) + noise of scale sigma_i on cliques c_i, the model solves
+
+    maximise  N H(p) - (sigma_0 / 2 kappa) sum over i of |N M_i p - y_i|^2 / sigma_i^2,
+
+weighted least squares with weights 1 / sigma_i^2 (maximum likelihood for Gaussian noise) with just
+enough entropy to choose one answer, by way of its convex dual (`dual.py`). N is the
+inverse-variance mean of the marginals' sums. Nothing here is random.
+
+Reads noisy measurements and public structure only: post-processing, nothing is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.errors import UsageError
+from admeasure.families.graphical.dual import Dual
+from admeasure.families.graphical.lbfgs import minimise
+from admeasure.families.graphical.model import GraphicalModel
+from admeasure.families.graphical.statistics import (
+    Observation,
+    Zeros,
+    combine,
+    estimate_total,
+)
+from admeasure.families.graphical.tree import Tree, check_limit
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """When to stop, and how much slack the fit is given.
+
+    `tolerance` bounds the root mean square of the dual's gradient in units of sigma; `slack` is
+    kappa: smaller fits the measurements more closely and takes longer.
+    """
+
+    tolerance: float = 0.02
+    iterations: int = 600
+    slack: float = 0.1
+
+
+IN_LOOP = Accuracy(tolerance=0.1, iterations=60, slack=0.2)
+FINAL = Accuracy()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The model and how the optimisation went."""
+
+    model: GraphicalModel
+    converged: bool
+    iterations: int
+    evaluations: int
+    objective: float
+    """Weighted least squares: half the sum of |N mu_i - y_i|^2 / sigma_i^2 over distinct cliques
+    and possible cells."""
+
+
+def estimate(
+    levels: Sequence[int],
+    observations: Iterable[Observation],
+    *,
+    zeros: Iterable[Zeros] = (),
+    tree: Tree | None = None,
+    start: GraphicalModel | None = None,
+    total: float | None = None,
+    accuracy: Accuracy = FINAL,
+    reference_sigma: float | None = None,
+    limit_megabytes: float | None = None,
+) -> Fit:
+    """Fit a model to noisy marginals.
+
+    `tree` must hold every clique; without one it is built. `start` is a model of the same table to
+    start from. `total` is given where the number of rows is public. `reference_sigma` is sigma_0,
+    by default the median of the cliques' sigmas; a run that fits many times should fix it.
+    """
+    levels = tuple(int(n) for n in levels)
+    zeros = tuple(zeros)
+    statistics = combine(levels, observations, zeros)
+    cliques = [*(s.clique for s in statistics), *(z.clique for z in zeros)]
+    if tree is None:
+        tree = Tree.build(levels, cliques)
+    missing = [clique for clique in cliques if not tree.contains(clique)]
+    if missing:
+        raise UsageError(f"The tree does not hold the clique {missing[0]}. Extend it first.")
+    check_limit(tree, limit_megabytes)
+    if total is None:
+        total = estimate_total(statistics)
+    if reference_sigma is None:
+        reference_sigma = float(np.median([s.sigma for s in statistics])) if statistics else 1.0
+    dual = Dual(tree, statistics, zeros, total, accuracy.slack / reference_sigma)
+    outcome = minimise(
+        dual.evaluate,
+        dual.initial(start),
+        done=lambda point: dual.distance(point) < accuracy.tolerance,
+        iterations=accuracy.iterations,
+    )
+    point = outcome.point
+    model = GraphicalModel(levels, tree, dual.potentials(point.x), zeros, total)
+    return Fit(
+        model, outcome.converged, outcome.iterations, outcome.evaluations, dual.objective(point)
+    )

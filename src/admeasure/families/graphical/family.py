@@ -1,0 +1,163 @@
+"""The graphical family: names and measurements on one side, the integer engine on the other.
+
+The engine numbers attributes 0 … d - 1. Here attribute i is the i-th column in alphabetical
+order, so a canonical set of columns is a sorted clique and arrays need no transposing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain, canonical
+from admeasure.errors import ReleaseError
+from admeasure.families import Codes
+from admeasure.families.graphical.estimate import FINAL, IN_LOOP, Accuracy, estimate
+from admeasure.families.graphical.model import GraphicalModel
+from admeasure.families.graphical.statistics import Observation, Zeros
+from admeasure.families.graphical.tree import (
+    BYTES_PER_CELL,
+    MEGABYTE,
+    Clique,
+    Tree,
+    check_limit,
+    maximal,
+)
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import Marginal
+from admeasure.schema import Zero
+
+
+def clique_of(columns: Columns, domain: Domain) -> Clique:
+    """The engine's name of a set of columns."""
+    positions = {column: i for i, column in enumerate(canonical(domain.columns))}
+    return tuple(sorted(positions[c] for c in columns))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeModel:
+    """A graphical model over named columns."""
+
+    domain: Domain
+    core: GraphicalModel
+    kind: str = "graphical"
+
+    @property
+    def total(self) -> float:
+        return self.core.total
+
+    @property
+    def megabytes(self) -> float:
+        return self.core.megabytes
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {column: i for i, column in enumerate(canonical(self.domain.columns))}
+
+    def clique(self, columns: Columns) -> Clique:
+        return tuple(sorted(self._position[c] for c in columns))
+
+    def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
+        return self.core.marginals([self.clique(c) for c in columns])
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        codes = self.core.sample(rows, rng)
+        return {c: codes[:, self._position[c]] for c in self.domain.columns}
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        return self.core.arrays()
+
+    @classmethod
+    def load(cls, domain: Domain, arrays: Mapping[str, np.ndarray]) -> TreeModel:
+        core = GraphicalModel.from_arrays(arrays)
+        if core.levels != domain.shape(canonical(domain.columns)):
+            raise ReleaseError("model.npz does not fit the schema of its release.")
+        return cls(domain, core)
+
+
+@dataclass(frozen=True)
+class GraphicalFamily:
+    """Models whose junction tree stays within `max_megabytes`, asserted at every update."""
+
+    max_megabytes: float = 80.0
+
+    def init(self, domain: Domain, zeros: Sequence[Zero] = ()) -> TreeModel:
+        """The uniform distribution over what can occur; refuses what cannot fit or cannot be."""
+        levels = domain.shape(canonical(domain.columns))
+        rules = tuple(Zeros(clique_of(z.columns, domain), z.mask) for z in zeros)
+        tree = Tree.build(levels, [rule.clique for rule in rules])
+        check_limit(tree, self.max_megabytes)
+        core = GraphicalModel(levels, tree, {}, rules, total=1.0)
+        assert core.beliefs is not None  # zeros that leave nothing possible are refused here
+        return TreeModel(domain, core)
+
+    def update(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:
+        """The model of greatest entropy that fits everything measured so far."""
+        return self._fitted(model, log, IN_LOOP)
+
+    def polished(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:
+        """The same, to the accuracy of a release."""
+        return self._fitted(model, log, FINAL)
+
+    def fitting(
+        self, model: TreeModel, candidates: Sequence[Columns], share: float
+    ) -> list[Columns]:
+        """The candidates with which the tree stays within `share` of the size limit.
+
+        Where there is none, those that the tree holds already: measuring them again costs no size.
+        """
+        tree, limit = model.core.tree, share * self.max_megabytes * MEGABYTE / BYTES_PER_CELL
+        cliques = [model.clique(c) for c in candidates]
+        sizes = tree.sizes_with(cliques, limit)
+        fitting = [c for c, size in zip(candidates, sizes, strict=True) if size <= limit]
+        held = zip(candidates, cliques, strict=True)
+        return fitting or [c for c, clique in held if tree.contains(clique)]
+
+    def _fitted(
+        self, model: TreeModel, log: Sequence[Measurement], accuracy: Accuracy
+    ) -> TreeModel:
+        tree = model.core.tree
+        seen = []
+        for m in log:
+            if m.query.columns:
+                assert isinstance(m.query, Marginal), "the graphical family fits whole marginals"
+                seen.append(Observation(model.clique(m.query.columns), m.values, m.sigma))
+        for observation in seen:
+            tree = _holding(tree, observation.clique)
+        fit = estimate(
+            model.core.levels,
+            seen,
+            zeros=model.core.zeros,
+            tree=tree,
+            start=model.core,
+            total=_total(log),
+            accuracy=accuracy,
+            reference_sigma=seen[0].sigma if seen else None,
+            limit_megabytes=self.max_megabytes,
+        )
+        return TreeModel(model.domain, fit.model)
+
+
+def _holding(tree: Tree, clique: Clique) -> Tree:
+    """The tree that holds `clique` now and whenever it grows later."""
+    if any(set(clique) <= set(other) for other in tree.cliques):
+        return tree
+    if tree.contains(clique):
+        return Tree(tree.levels, tree.nodes, maximal((*tree.cliques, clique)))
+    return tree.extended(clique)
+
+
+def _total(log: Sequence[Measurement]) -> float | None:
+    """The number of rows where it was counted by itself; None leaves it to the estimation."""
+    counted = [m for m in log if not m.query.columns]
+    if not counted:
+        return None
+    for m in counted:
+        if m.sigma == 0:
+            return max(1.0, float(m.values))
+    weights = [1 / (m.values.size * m.sigma**2) for m in log]
+    sums = [w * float(m.values.sum()) for w, m in zip(weights, log, strict=True)]
+    return max(1.0, sum(sums) / sum(weights))

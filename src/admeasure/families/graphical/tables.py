@@ -1,0 +1,42 @@
+"""Sums and broadcasts of tables whose axes are sorted attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from admeasure.families.graphical.tree import Clique
+
+
+def sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
+    """The sum over one axis. Products with ones run several times faster than `numpy.sum`."""
+    shape = table.shape
+    n = shape[axis]
+    kept = shape[:axis] + shape[axis + 1 :]
+    after = math.prod(shape[axis + 1 :])
+    table = np.ascontiguousarray(table)
+    if after == 1:
+        return (table.reshape(-1, n) @ np.ones(n)).reshape(kept)
+    if after >= 4:
+        return (np.ones(n) @ table.reshape(-1, n, after)).reshape(kept)
+    return table.sum(axis=axis)
+
+
+def project(table: np.ndarray, clique: Clique, onto: Iterable[int]) -> np.ndarray:
+    """The marginal on `onto` of a table on `clique`, largest axes summed out first."""
+    kept = set(onto)
+    axes = list(clique)
+    for attribute in sorted(
+        (a for a in clique if a not in kept), key=lambda a: -table.shape[clique.index(a)]
+    ):
+        table = sum_axis(table, axes.index(attribute))
+        axes.remove(attribute)
+    return table
+
+
+def aligned(table: np.ndarray, clique: Clique, within: Sequence[int]) -> np.ndarray:
+    """A view of a table on `clique` that broadcasts against tables on `within`."""
+    lengths = dict(zip(clique, table.shape, strict=True))
+    return table.reshape([lengths.get(a, 1) for a in within])

@@ -1,0 +1,111 @@
+"""AIM: an adaptive and iterative mechanism (McKenna, Mullins, Sheldon and Miklau 2022).
+
+Algorithm 4, with its subroutines where they live: the one-way marginals of Algorithm 2 here, the
+selection in `selectors.improvement`, the annealing of Algorithm 3 in `schedules.annealed`, the
+estimation in `families.graphical`. Thresholds take part through the marginals of their columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms import planning
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal
+from admeasure.schedules.annealed import Annealed
+from admeasure.schema import Zero
+from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The paper's mechanism; its hyper-parameters are the paper's and need no tuning.
+
+    `max_megabytes`: MAX-SIZE, the most that the junction tree may take.
+    `rounds`: T, from which the first round's budget follows; 16 for each column by default.
+    `alpha`: the part of the budget that goes to measurement.
+    """
+
+    max_megabytes: float = 80.0
+    rounds: int | None = None
+    alpha: float = 0.9
+
+    name: ClassVar[str] = "aim"
+    summary: ClassVar[str] = "a graphical model grown where the workload is answered worst"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise UsageError(f"aim: alpha must lie between 0 and 1; it is {self.alpha}.")
+        if not self.max_megabytes > 0:
+            raise UsageError(f"aim: max-megabytes must be positive; it is {self.max_megabytes}.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        singles = [r for r in workload.closure() if len(r) == 1]
+        if self.rounds is not None and self.rounds < len(singles):
+            raise UsageError(
+                f"aim: rounds must be at least the workload's {len(singles)} columns, each of "
+                f"which is measured once; it is {self.rounds}."
+            )
+        self._family.init(domain, zeros)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        singles = [r for r in workload.closure() if len(r) == 1]
+        each = self._each(domain, rho)
+        measured = each * Fraction(self.alpha)
+        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        left = rho - measured * len(singles)
+        items = (
+            Item("one-way marginals, each", measured, sigma, len(singles)),
+            Item("rounds of selection and measurement, together", left),
+        )
+        return planning.graphical(
+            items,
+            domain,
+            workload,
+            rows,
+            sigma_last=sigma_for(left * Fraction(self.alpha) / 4, unit.rows_changed * unit.max_rows),
+            rounds=f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}",
+            max_megabytes=self.max_megabytes,
+        )
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        domain, rho = curator.domain, curator.ledger.total
+        each, alpha = self._each(domain, rho), Fraction(self.alpha)
+        weights = closure_weights(workload)
+        one_way = [Marginal(r) for r in weights if len(r) == 1]
+
+        family = self._family
+        log = list(curator.measure(one_way, alpha * each * len(one_way)))
+        model = family.update(family.init(domain, zeros), log)
+        selector = ExpectedImprovement(family, weights)
+        rounds = adaptive_measurements(
+            curator, workload, family, selector, Annealed(each, alpha), model, log
+        )
+        for done in rounds:
+            log += done.answers
+            model = done.after
+
+        model = family.polished(model, log)
+        selections = selector.evidence(log, model, curator.unit)
+        notes = planning.unmeasured(domain, workload)
+        return Outcome(model, len(log) - len(one_way), selections, notes)
+
+    @property
+    def _family(self) -> GraphicalFamily:
+        return GraphicalFamily(self.max_megabytes)
+
+    def _each(self, domain: Domain, rho: Fraction) -> Fraction:
+        """ρ/T: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 in one number."""
+        return rho / (self.rounds or 16 * len(domain))

@@ -1,0 +1,48 @@
+"""Independent: every column by itself (the baseline of McKenna et al. 2022, section 6.1).
+
+All one-way marginals are measured with the same noise; the model is their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from admeasure.domain import Domain
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.mechanisms import planning
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Independent:
+    """One-way marginals and nothing else; structural zeros are the only dependence."""
+
+    name: ClassVar[str] = "independent"
+    summary: ClassVar[str] = "every column by itself; fast, and blind to dependence"
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+        GraphicalFamily().init(domain, zeros)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        each = rho / len(domain)
+        sigma = sigma_for(each, unit.rows_changed * unit.max_rows)
+        items = (Item("one-way marginals, each", each, sigma, len(domain)),)
+        return planning.graphical(
+            items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
+        )
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+        family = GraphicalFamily()
+        one_way = [Marginal((column,)) for column in curator.domain.columns]
+        log = curator.measure(one_way, curator.remaining)
+        return Outcome(family.polished(family.init(curator.domain, zeros), log), rounds=1)

@@ -1,0 +1,63 @@
+"""What can be said of a run on the graphical family before any data is touched."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from admeasure.domain import Domain
+from admeasure.families import HALF_NORMAL
+from admeasure.mechanisms.base import Item, Plan
+from admeasure.workload import Workload
+
+
+def graphical(
+    items: tuple[Item, ...],
+    domain: Domain,
+    workload: Workload,
+    rows: int | None,
+    *,
+    sigma_last: float,
+    rounds: str,
+    max_megabytes: float,
+) -> Plan:
+    """A plan whose error is that of noise alone.
+
+    Every marginal of the workload is taken to be as noisy as if it were measured once at
+    `sigma_last`, and no worse than knowing nothing: the mean of min(2, sqrt(2/π) σ n_r / rows).
+    """
+    error = None
+    if rows:
+        l1 = [HALF_NORMAL * sigma_last * domain.cells(r) / rows for r in workload.marginals()]
+        error = sum(min(2.0, e) for e in l1) / len(l1)
+    cells = sum(domain.cells(r) for r in workload.closure())
+    megabytes = 60 + cells * 24 / 2**20 + 12 * max_megabytes
+    seconds = 1.0 + len(workload.closure()) * 0.005 + max_megabytes * 0.8
+    notes = (
+        "The expected error is what noise alone would cause; correlations that are not measured "
+        "add to it, and marginals with many cells are usually answered from smaller ones.",
+        "Memory and time are upper estimates for a model that reaches its size limit.",
+    )
+    return Plan(items, rounds, error, megabytes, seconds, notes)
+
+
+def fewest_rounds(rho: Fraction, first: Fraction) -> int:
+    """Rounds when every one teaches little and the next may cost four times as much."""
+    rounds, each = 0, first
+    while rho > 0:
+        each = rho if rho <= 2 * each else each
+        rho -= each
+        each *= 4
+        rounds += 1
+    return rounds
+
+
+def unmeasured(domain: Domain, workload: Workload) -> tuple[str, ...]:
+    """A note on columns that the workload never names, if there are any."""
+    named = {c for r in workload.marginals() for c in r}
+    left = [c for c in domain.columns if c not in named]
+    if not left:
+        return ()
+    return (
+        f"Not in the workload, so never measured: {', '.join(left)}. Synthetic values of these "
+        "columns are uniform and say nothing about the table.",
+    )

@@ -1,0 +1,48 @@
+"""Budget annealing (McKenna, Mullins, Sheldon and Miklau 2022, Algorithm 3).
+
+In the paper's letters a round has selection parameter ε_t and noise σ_t and costs
+ε_t²/8 + 1/(2σ_t²). Doubling ε and halving σ multiplies both parts by four, so the state of the
+schedule is one number, what the last round cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from admeasure.loop import Budget, Round
+from admeasure.families import HALF_NORMAL
+
+
+@dataclass(frozen=True)
+class Annealed:
+    """Rounds of cost `first`, four times as much after a round that taught little, until spent.
+
+    `alpha` is the part of each round that goes to measurement. The last round spends exactly what
+    is left (line 8 compares with two rounds at the *new* cost).
+    """
+
+    first: Fraction
+    alpha: Fraction
+
+    def next(self, remaining: Fraction, last: Round | None) -> Budget | None:
+        if remaining <= 0:
+            return None
+        each = self.first
+        if last is not None:
+            each = last.budget.select + last.budget.measure
+            if _taught_little(last):
+                each *= 4
+        if remaining <= 2 * each:
+            each = remaining
+        return Budget(select=(1 - self.alpha) * each, measure=self.alpha * each)
+
+
+def _taught_little(last: Round) -> bool:
+    """||M_rt(p_t) - M_rt(p_{t-1})||_1 <= sqrt(2/π) σ_t n_rt: the change is no more than noise."""
+    (measured,) = last.answers
+    (after,) = last.after.marginals([measured.query.columns])
+    (before,) = last.before.marginals([measured.query.columns])
+    return float(np.abs(after - before).sum()) <= HALF_NORMAL * measured.sigma * after.size

@@ -1,0 +1,134 @@
+"""AIM's selection: the marginal that promises the largest improvement for the workload.
+
+McKenna, Mullins, Sheldon and Miklau (2022), Algorithm 4, lines 12 to 14. Letters: W_+ the downward
+closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.families import HALF_NORMAL
+from admeasure.families.graphical.family import GraphicalFamily, TreeModel
+from admeasure.loop import Budget
+from admeasure.mechanisms.base import Selection
+from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
+from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Query
+from admeasure.selectors.scores import WEIGHT_GRID, MarginalError
+from admeasure.workload import Workload
+
+MAX_CELLS = 50_000_000
+MAX_CANDIDATES = 50_000
+"""What one round may score. Beyond it the smallest candidates are kept: a public rule."""
+
+
+def closure_weights(workload: Workload) -> dict[Columns, float]:
+    """w_r for every r in W_+ (line 8)."""
+    overlaps: dict[Columns, float] = {}
+    weights: dict[Columns, float] = {}
+    for query in workload.queries:
+        weights[query.columns] = weights.get(query.columns, 0.0) + workload.weight(query)
+    sets = [(frozenset(s), c) for s, c in weights.items()]
+    for r in workload.closure():
+        overlaps[r] = sum(c * len(s.intersection(r)) for s, c in sets)
+    return overlaps
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """One round of selection, as far as the bounds of section 5 need it."""
+
+    chosen: Columns
+    believed: np.ndarray
+    weights: dict[Columns, float]
+    sigma: float
+    epsilon: float
+
+
+@dataclass(eq=False)
+class ExpectedImprovement:
+    """q_r(D) = w_r (||M_r(D) - M_r(p_{t-1})||_1 - sqrt(2/π) σ_t n_r) over the r that fit.
+
+    A candidate fits when the model with it stays within the part of the size limit that
+    corresponds to the part of the budget used. Candidates whose noise alone would exceed twice
+    the table are left out by a public rule: their score cannot be positive.
+
+    `weights` is w_r over W_+. The object remembers, for the confidence bounds, in which round each
+    candidate was last considered and what the model answered then.
+    """
+
+    family: GraphicalFamily
+    weights: dict[Columns, float]
+    _choices: list[_Choice] = field(default_factory=list)
+    _considered: dict[Columns, tuple[int, np.ndarray]] = field(default_factory=dict)
+
+    def select(
+        self,
+        curator: Curator,
+        workload: Workload,  # noqa: ARG002  (its closure is in the weights)
+        model: TreeModel,
+        budget: Budget,
+    ) -> Sequence[Query]:
+        domain, ledger = curator.domain, curator.ledger
+        used = (ledger.spent + budget.select + budget.measure) / ledger.total
+        sigma = sigma_for(budget.measure, curator.unit.rows_changed * curator.unit.max_rows)
+        noise = {r: HALF_NORMAL * sigma * domain.cells(r) for r in self.weights}
+        candidates = self._candidates(model, noise, float(used))
+        score = MarginalError(
+            answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
+            penalty=noise,
+            weights={r: self.weights[r] for r in candidates},
+        )
+        chosen = curator.choose(score, [Marginal(r) for r in candidates], budget.select).columns
+        self._considered.update((r, (len(self._choices), score.answers[r])) for r in candidates)
+        weights = {r: float(score.weight(r)) for r in candidates}
+        epsilon = epsilon_for(budget.select)
+        self._choices.append(_Choice(chosen, score.answers[chosen], weights, sigma, epsilon))
+        return [Marginal(chosen)]
+
+    def _candidates(
+        self, model: TreeModel, noise: dict[Columns, float], used: float
+    ) -> list[Columns]:
+        """C_t of line 13, less what noise would drown."""
+        hopeful = [r for r in self.weights if noise[r] <= 2 * model.total]
+        hopeful = hopeful or [min(self.weights, key=lambda r: noise[r])]
+        fitting = sorted(self.family.fitting(model, hopeful, used), key=model.domain.cells)
+        cells = np.cumsum([model.domain.cells(r) for r in fitting])
+        most = min(int(np.searchsorted(cells, MAX_CELLS, side="right")), MAX_CANDIDATES)
+        return fitting[: max(1, most)]
+
+    def evidence(
+        self, measured: Sequence[Measurement], final: TreeModel, unit: Unit
+    ) -> tuple[Selection, ...]:
+        """What the selections say about marginals that no measurement covers.
+
+        `measured`: everything measured, the selected marginals last and in order.
+        """
+        covered = [set(m.query.columns) for m in measured]
+        open_ = [r for r in self._considered if not any(c.issuperset(r) for c in covered)]
+        now = dict(zip(open_, final.marginals(open_), strict=True))
+        distances: list[dict[Columns, float]] = [{} for _ in self._choices]
+        for r in open_:
+            t, then = self._considered[r]
+            distances[t][r] = float(np.abs(now[r] - then).sum())
+        answered = measured[len(measured) - len(self._choices) :]
+        return tuple(
+            Selection(
+                chosen=c.chosen,
+                candidates=len(c.weights),
+                weights={r: c.weights[r] for r in {c.chosen, *distances[t]}},
+                distances=distances[t],
+                sigma=c.sigma,
+                epsilon=c.epsilon,
+                sensitivity=float(unit.rows_changed * WEIGHT_GRID),
+                estimated=float(np.abs(c.believed - answered[t].values).sum()),
+            )
+            for t, c in enumerate(self._choices)
+            if distances[t]
+        )
