@@ -174,6 +174,15 @@ def test_a_run_is_settled_once_and_a_charge_is_never_raised(book):
     assert book.account("adult").spent == rho / 2
 
 
+def test_settling_again_with_the_same_amount_changes_nothing(book, path):
+    rho = book.account("adult").rho / 4
+    number = book.reserve("adult", rho, **RUN)
+    book.settle(number, rho / 2)
+    content = path.read_bytes()
+    book.settle(number, rho / 2)
+    assert path.read_bytes() == content
+
+
 def test_a_failed_run_stays_charged_unless_its_ledger_says_what_it_charged(book):
     rho = book.account("adult").rho / 4
     blind, known = (book.reserve("adult", rho, **RUN) for _ in range(2))

@@ -15,11 +15,13 @@ from admeasure.mechanisms.all_zero import AllZero
 from admeasure.mechanisms.base import Mechanism, Outcome, Plan
 from admeasure.mechanisms.gaussian import Gaussian
 from admeasure.mechanisms.independent import Independent
+from admeasure.mechanisms.mst import Mst
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.mwem_pgm import MwemPgm
+from admeasure.mechanisms.privbayes import PrivBayes
 
 REGISTRY: dict[str, type[Mechanism]] = {
-    m.name: m for m in (Aim, MwemPgm, Independent, Gaussian, Mwem, AllZero)
+    m.name: m for m in (Aim, MwemPgm, Mst, PrivBayes, Independent, Gaussian, Mwem, AllZero)
 }
 
 

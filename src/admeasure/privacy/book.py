@@ -221,12 +221,14 @@ class Book:
     def _end(self, number: int, status: str, rho_spent: Rho | None) -> None:
         def change(db: sqlite3.Connection) -> None:
             entry = read_entry(db, number, self.path)
+            spent = entry.rho if rho_spent is None else _rho(rho_spent)
+            if (entry.status, entry.rho) == (status, spent):
+                return  # a run killed right after it settled is resumed, and settles again
             if entry.status != RUNNING:
                 raise BudgetError(
                     f"Entry {number} of {self.path} has ended already ({entry.status}); a charge "
                     "is settled once."
                 )
-            spent = entry.rho if rho_spent is None else _rho(rho_spent)
             if spent < 0:
                 raise UsageError(f"A run cannot have spent a negative rho ({float(spent):g}).")
             if spent > entry.rho:

@@ -128,7 +128,9 @@ class Where:
         return np.asarray(left)
 
     def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        return (conditions_met(self.codes, domain.shape(self.columns)) == len(self.columns)) * values
+        return (
+            conditions_met(self.codes, domain.shape(self.columns)) == len(self.columns)
+        ) * values
 
     def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
         """(m, m², m) under both relations."""

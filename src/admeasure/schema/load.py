@@ -155,8 +155,8 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
     if not loc:
         return [f"The schema is wrong: {error['msg']}."]
     section = loc[0]
-    if kind == "too_short" and len(loc) == 1 and document.get(str(section)):
-        return []  # columns are there, and their own errors are named
+    if kind == "too_short" and value:
+        return []  # entries are there, and their own errors are named
     if len(loc) == 1 and section != "columns":
         return [_of_section(section, kind)]
     where, fields, field = _place(loc, document)
@@ -171,7 +171,9 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
         return [f"{where} has no {field}. Add `{field} = …` to the schema."]
     if kind in {"union_tag_not_found", "union_tag_invalid"}:
         return [_of_type(where, value)]
-    return [f"{where} has `{field} = {quoted(value)}`, which is wrong: {_plainly(error)}."]
+    entry = isinstance(loc[-1], int) and len(loc) > 2
+    what = f"the entry {quoted(value)} in `{field}`" if entry else f"`{field} = {quoted(value)}`"
+    return [f"{where} has {what}, which is wrong: {_plainly(error)}."]
 
 
 def _of_section(section: object, kind: str) -> str:

@@ -196,7 +196,9 @@ def _check(domain: Domain, marginals: Sequence[Columns], max_cells: int) -> None
     for columns in marginals:
         for column in columns:
             if column not in domain:
-                raise UsageError(f"Marginal {columns!r} names column {column!r}; not in the schema.")
+                raise UsageError(
+                    f"Marginal {columns!r} names column {column!r}; not in the schema."
+                )
         if len(set(columns)) != len(columns):
             raise UsageError(f"Marginal {columns!r} names a column twice; name each column once.")
     cells = sum(domain.cells(columns) for columns in set(marginals))

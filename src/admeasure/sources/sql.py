@@ -181,9 +181,7 @@ def _string_of_numbers(
     entries = sorted(column.numbers.items())
 
     def code(marks: Marks) -> str:
-        results = [
-            (real(number), str(c) if c >= 0 else marks[Refusal(c)]) for number, c in entries
-        ]
+        results = [(real(number), str(c) if c >= 0 else marks[Refusal(c)]) for number, c in entries]
         found = _equal(n.v, results, marks[Refusal.NOT_IN_ENUM])
         return _case((n.null(storage), marks[Refusal.MISSING]), otherwise=found)
 
@@ -353,7 +351,7 @@ def _saturated(negative: str, limit: int) -> str:
 def _double(storage: Storage, sql_type: str, n: _Names) -> str:
     match storage:
         case Storage.TEXT:
-            pattern = f"{values.NUMBER_TEXT}|(?i){values.INFINITY_TEXT}|{values.NAN_TEXT}"
+            pattern = f"(?i){values.NUMBER_TEXT}|{values.INFINITY_TEXT}|{values.NAN_TEXT}"
             return f"CASE WHEN {_matches(n.t, pattern)} THEN TRY_CAST({n.t} AS DOUBLE) END"
         case Storage.DECIMAL if int(sql_type.removeprefix("DECIMAL(").partition(",")[0]) > 15:
             pass

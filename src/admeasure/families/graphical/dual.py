@@ -10,6 +10,7 @@ Cells that cannot occur have y = theta = 0 and take no part.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -43,7 +44,7 @@ class Dual:
         self._cliques = [*measured, *(top for top in tops if top not in set(measured))]
         sizes = [cells_of(levels, clique) for clique in self._cliques]
         cuts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).tolist()
-        self._slices = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        self._slices = [slice(a, b) for a, b in itertools.pairwise(cuts)]
         self._shapes = [tuple(levels[a] for a in clique) for clique in self._cliques]
         self._cells = cuts[len(measured)]
         self._all_cells = cuts[-1]

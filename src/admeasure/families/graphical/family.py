@@ -7,7 +7,7 @@ order, so a canonical set of columns is a sorted clique and arrays need no trans
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -101,6 +101,13 @@ class GraphicalFamily:
     def polished(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:
         """The same, to the accuracy of a release."""
         return self._fitted(model, log, FINAL)
+
+    def holding(self, model: TreeModel, marginals: Sequence[Columns]) -> TreeModel:
+        """The same distribution on a tree that has room for these marginals."""
+        tree = model.core.tree
+        for columns in marginals:
+            tree = _holding(tree, model.clique(columns))
+        return TreeModel(model.domain, replace(model.core, tree=tree))
 
     def fitting(
         self, model: TreeModel, candidates: Sequence[Columns], share: float

@@ -1,0 +1,102 @@
+"""MST: a maximum spanning tree of two-way marginals (McKenna, Miklau and Sheldon 2021).
+
+"Winning the NIST contest", section 3: measure all one-way marginals, choose d - 1 pairs that make
+a spanning tree of strongly dependent columns, measure those pairs, estimate. A third of the budget
+goes to each step. The tree is chosen edge by edge, by the exponential mechanism among the pairs
+that join two components, with score ||M_ab(D) - M_ab(p)||_1 where p knows the one-way marginals
+only. The paper's merging of rare levels is left out: every level stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import ClassVar
+
+from admeasure.domain import Columns, Domain, canonical
+from admeasure.families import Model
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.loop import Budget, adaptive_measurements
+from admeasure.mechanisms import planning
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Query
+from admeasure.schedules.even import Even
+from admeasure.schema import Zero
+from admeasure.selectors.scores import MarginalError
+from admeasure.workload import Workload
+
+THIRD = Fraction(1, 3)
+
+
+@dataclass(frozen=True)
+class Mst:
+    """One-way marginals and a spanning tree of pairs; takes no notice of the workload."""
+
+    max_megabytes: float = 80.0
+
+    name: ClassVar[str] = "mst"
+    summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+        GraphicalFamily(self.max_megabytes).init(domain, zeros)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        l2_squared, edges = unit.rows_changed * unit.max_rows, max(1, len(domain) - 1)
+        sigma = sigma_for(rho * THIRD / edges, l2_squared)
+        one_way = rho * THIRD / len(domain)
+        items = (
+            Item("one-way marginals, each", one_way, sigma_for(one_way, l2_squared), len(domain)),
+            Item("choice of an edge, each", rho * THIRD / edges, times=edges),
+            Item("two-way marginals, each", rho * THIRD / edges, sigma, edges),
+        )
+        return planning.graphical(
+            items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
+        )
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        family = GraphicalFamily(self.max_megabytes)
+        one_way = [Marginal((column,)) for column in curator.domain.columns]
+        alone = len(one_way) == 1
+        log = list(curator.measure(one_way, curator.remaining * (1 if alone else THIRD)))
+        model = family.update(family.init(curator.domain, zeros), log)
+        schedule = Even(curator.remaining, 1, Fraction(1, 2))
+        if not alone:
+            selector = SpanningTree()
+            for done in adaptive_measurements(
+                curator, workload, family, selector, schedule, model, log
+            ):
+                log += done.answers
+                model = done.after
+        return Outcome(family.polished(model, log), rounds=1)
+
+
+@dataclass(frozen=True)
+class SpanningTree:
+    """Kruskal's algorithm with a private choice at each step."""
+
+    def select(
+        self,
+        curator: Curator,
+        workload: Workload,  # noqa: ARG002
+        model: Model,
+        budget: Budget,
+    ) -> Sequence[Query]:
+        columns = curator.domain.columns
+        pairs = [canonical(pair) for pair in combinations(columns, 2)]
+        believed = dict(zip(pairs, model.marginals(pairs), strict=True))
+        score = MarginalError(believed, penalty=dict.fromkeys(pairs, 0.0))
+        component = {column: column for column in columns}
+        tree: list[Columns] = []
+        for _ in range(len(columns) - 1):
+            joining = [Marginal((a, b)) for a, b in pairs if component[a] != component[b]]
+            edge = curator.choose(score, joining, budget.select / (len(columns) - 1)).columns
+            tree.append(edge)
+            old, new = component[edge[0]], component[edge[1]]
+            component = {c: new if owner == old else owner for c, owner in component.items()}
+        return [Marginal(edge) for edge in tree]

@@ -1,0 +1,173 @@
+"""PrivBayes: a Bayesian network of low degree (Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017).
+
+Columns are placed one after the other; each is placed with a set of parents among those before,
+chosen by the exponential mechanism with score R, the L1 distance between the joint of column and
+parents and the product of their marginals (section 5.3 there). The joints are then measured. As
+in PrivBayes+PGM (McKenna, Sheldon and Miklau 2019) the noisy joints are fitted by a graphical
+model. A parent set is considered when its joint is θ-useful: on average a cell holds θ times the
+noise (section 4.5), which is a public rule, and when the model with it fits.
+
+The score in counts is f(D) = ||M_XΠ - M_X M_Π / n||_1 with n the number of rows. Adding a row of
+cell (x, π) moves M_XΠ by 1, and M_X M_Π / n by
+[- n p q + n p e_π + n e_x q + e_x e_π] / (n + 1) in L1, at most (3 n + 1) / (n + 1) <= 3, where p and
+q are the shares. So f moves by at most 4 for each row added or removed. It is computed exactly:
+n f is an integer, and f is rounded down to the grid in integer arithmetic, which can move it by
+one more unit of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain, canonical
+from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily, TreeModel
+from admeasure.loop import Budget, adaptive_measurements
+from admeasure.mechanisms import planning
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.score import GRID
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Query
+from admeasure.schedules.even import Even
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+ROWS_SHARE = Fraction(1, 50)
+SELECT_SHARE = Fraction(3, 10)
+"""β of the paper."""
+
+
+@dataclass(frozen=True)
+class PrivBayes:
+    """A network in which every column has at most `degree` parents; no notice of the workload.
+
+    `usefulness`: θ, 4 in the paper.
+    """
+
+    degree: int = 3
+    usefulness: float = 4.0
+    max_megabytes: float = 80.0
+
+    name: ClassVar[str] = "privbayes"
+    summary: ClassVar[str] = "a Bayesian network of low degree, fitted as a graphical model"
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise UsageError(f"privbayes: degree must be at least 1; it is {self.degree}.")
+        if not self.usefulness > 0:
+            raise UsageError(f"privbayes: usefulness must be positive; it is {self.usefulness}.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+        GraphicalFamily(self.max_megabytes).init(domain, zeros)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        left, d = rho * (1 - ROWS_SHARE), len(domain)
+        sigma = sigma_for(left * (1 - SELECT_SHARE) / d, unit.rows_changed * unit.max_rows)
+        items = (
+            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
+            Item("choice of a column and its parents, each", left * SELECT_SHARE / d, times=d),
+            Item("joint of a column and its parents, each", left * (1 - SELECT_SHARE) / d, sigma, d),
+        )
+        return planning.graphical(
+            items,
+            domain,
+            workload,
+            rows,
+            sigma_last=sigma,
+            rounds="1",
+            max_megabytes=self.max_megabytes,
+        )
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        family = GraphicalFamily(self.max_megabytes)
+        log = [curator.rows(curator.ledger.total * ROWS_SHARE)]
+        model = family.update(family.init(curator.domain, zeros), log)
+        schedule = Even(curator.remaining, 1, SELECT_SHARE)
+        selector = Network(family, self.degree, self.usefulness)
+        for done in adaptive_measurements(
+            curator, workload, family, selector, schedule, model, log
+        ):
+            log += done.answers
+            model = done.after
+        return Outcome(family.polished(model, log), rounds=1)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Greedy structure learning: the best useful (column, parents) pair, again and again."""
+
+    family: GraphicalFamily
+    degree: int
+    usefulness: float
+
+    def select(
+        self,
+        curator: Curator,
+        workload: Workload,  # noqa: ARG002
+        model: TreeModel,
+        budget: Budget,
+    ) -> Sequence[Query]:
+        domain = curator.domain
+        sigma = sigma_for(
+            budget.measure / len(domain), curator.unit.rows_changed * curator.unit.max_rows
+        )
+        most_cells = model.total / (self.usefulness * sigma)
+        # The first column is free to choose; the one with the most levels needs no parents.
+        placed = [max(domain.columns, key=lambda c: domain[c])]
+        joints: list[Columns] = [(placed[0],)]
+        while len(placed) < len(domain):
+            pairs = self._pairs(domain, placed, most_cells)
+            grown = self.family.holding(model, joints)
+            fitting = set(self.family.fitting(grown, pairs, 1.0))
+            alone = [(c,) for c in domain.columns if c not in placed]
+            candidates = [Marginal(p) for p in pairs if p in fitting] or list(map(Marginal, alone))
+            rho = budget.select / (len(domain) - 1)
+            chosen = curator.choose(Dependence(frozenset(placed)), candidates, rho)
+            joints.append(chosen.columns)
+            placed += [c for c in chosen.columns if c not in placed]
+        return [Marginal(columns) for columns in joints]
+
+    def _pairs(self, domain: Domain, placed: Sequence[str], most_cells: float) -> list[Columns]:
+        """For each column left, with every maximal useful set of parents, or with none."""
+        found = []
+        for child in (c for c in domain.columns if c not in placed):
+            sets: list[frozenset[str]] = []
+            for size in range(min(self.degree, len(placed)), 0, -1):
+                for parents in combinations(placed, size):
+                    useful = domain.cells((child, *parents)) <= most_cells
+                    if useful and not any(s.issuperset(parents) for s in sets):
+                        sets.append(frozenset(parents))
+            found += [canonical((child, *parents)) for parents in sets or [frozenset()]]
+        return found
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """f(D) on the grid; the child is the candidate's one column that is not placed yet."""
+
+    placed: frozenset[str]
+
+    def sensitivity(self, unit: Unit) -> int:
+        return 4 * unit.rows_changed * GRID + 1
+
+    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        axis = next(i for i, c in enumerate(query.columns) if c not in self.placed)
+        joint = np.moveaxis(counts, axis, 0).reshape(counts.shape[axis], -1)
+        n = int(counts.sum())
+        if n >= 1 << 31:  # 2 n² would not fit 64 bits
+            joint = joint.astype(object)
+        child, parents = joint.sum(axis=1), joint.sum(axis=0)
+        distance = int(np.abs(n * joint - np.outer(child, parents)).sum())
+        return np.array([distance * GRID // n if n else 0])
+
+    def chosen(self, query: Query, index: int) -> Query:  # noqa: ARG002
+        return query

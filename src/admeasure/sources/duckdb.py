@@ -1,0 +1,322 @@
+"""Tables in CSV, Parquet and DuckDB files, encoded and counted without holding them in memory.
+
+Rows are encoded by DuckDB while it reads them and arrive as one or two bytes a cell. Where these
+fit the memory limit they are kept; otherwise every call of `counts` reads the file again and counts
+all that is asked for in that one pass. Validation happens in the same scan: a value without a level
+arrives as NULL, and then a second scan finds which rules are broken.
+
+Nothing is released here: counts are exact, and private. Errors name columns and rules. What DuckDB
+says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
+unit are counted, the first ones in stored order: this is what every sensitivity rests on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.errors import DataError, ResourceError
+from admeasure.schema.check import NO_ROWS
+from admeasure.schema.encode import absent_columns
+from admeasure.schema.model import Schema
+from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
+from admeasure.sources.arrow import StreamError, batches
+from admeasure.sources.count import Counter, count_marginals
+from admeasure.sources.limits import available_megabytes
+from admeasure.sources.sql import Encoding, encoding, finite_key
+from admeasure.sources.tables import Location, Part, layout, locate
+
+Progress = Callable[[float], None]
+"""Called with the fraction of a scan that is done, now and then."""
+
+_LEAST_ENGINE_MEGABYTES = 256
+_ROWS_WITHOUT_UNIT = "has rows without a unit", "give every row its unit, or remove it"
+
+
+class DuckDBSource:
+    """Counts of a table in files: see `admeasure.sources.tables.locate` for how it is named.
+
+    The table is read and validated when the source is made. Codes are kept in memory if they take
+    at most `memory_megabytes` (half of what the machine has free, if not given); DuckDB gets half
+    as much again, but no less than 256 MB. A table that changes between scans is an error where
+    its number of rows changes.
+    """
+
+    def __init__(
+        self,
+        data: str | Path | Sequence[str | Path],
+        schema: Schema,
+        *,
+        memory_megabytes: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._table = _Table(locate(data), schema, memory_megabytes)
+        self._progress = progress
+        self._chunks: list[dict[str, np.ndarray]] | None = []
+        self._rows = 0
+        limit, held = self._table.memory_megabytes * 2**20, 0
+        for chunk in self._table.chunks(schema.names, progress):
+            self._rows += _length(chunk)
+            held += sum(codes.nbytes for codes in chunk.values())
+            if held > limit:
+                self._chunks = None
+            if self._chunks is not None:
+                self._chunks.append(chunk)
+
+    @property
+    def schema(self) -> Schema:
+        return self._table.schema
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the codes are kept, so that counting reads no file."""
+        return self._chunks is not None
+
+    def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
+        domain = self.schema.domain
+        if self._chunks is not None and len(self._chunks) == 1:
+            return count_marginals(self._chunks[0], domain, marginals)
+        counter = Counter(domain, marginals, rows=self._rows)
+        if self._chunks is not None:
+            for chunk in self._chunks:
+                counter.add(chunk)
+        elif counter.columns or () in map(tuple, marginals):
+            self._stream(counter)
+        return counter.result()
+
+    def _stream(self, counter: Counter) -> None:
+        rows = 0
+        for chunk in self._table.chunks(counter.columns or self.schema.names[:1], self._progress):
+            rows += _length(chunk)
+            counter.add(chunk)
+        if rows != self._rows:
+            raise DataError(f"{self._table.location.words} changed while it was used. Start again.")
+
+
+def find_problems(data: str | Path | Sequence[str | Path], schema: Schema) -> list[Problem]:
+    """Every rule of the schema that a table in files breaks; an empty list where it is sound.
+
+    For the steward who holds the table: that a rule is broken is knowledge of the table.
+    """
+    table = _Table(locate(data), schema, None)
+    with table.connection() as connection:
+        parts = layout(connection, table.location)
+        return table.problems(connection, parts)
+
+
+def storage_types(data: str | Path | Sequence[str | Path]) -> list[tuple[str, str]]:
+    """Names and storage types of a table's columns, from its header alone."""
+    location = locate(data)
+    with contextlib.closing(duckdb.connect(config=_config(_LEAST_ENGINE_MEGABYTES))) as connection:
+        part = layout(connection, location)[0]
+    # The entries of an ENUM are values of the table.
+    types = ["ENUM" if t.startswith("ENUM") else t for t in part.types]
+    return list(zip(part.names, types, strict=True))
+
+
+def _length(chunk: dict[str, np.ndarray]) -> int:
+    return len(next(iter(chunk.values())))
+
+
+def _config(megabytes: float) -> dict[str, str | bool | int | float | list[str]]:
+    # Nothing is fetched or loaded from elsewhere, and nothing is written unless a scan says where.
+    return {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": f"{int(megabytes)}MB",
+        "temp_directory": "",
+    }
+
+
+class _Table:
+    """A located table and its schema: makes connections and queries, keeps nothing of the rows."""
+
+    def __init__(self, location: Location, schema: Schema, memory_megabytes: float | None) -> None:
+        self.location = location
+        self.schema = schema
+        given = memory_megabytes is not None
+        self.memory_megabytes = memory_megabytes if given else available_megabytes() / 2
+        self._unit = schema.privacy.unit_column
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own for each scan. Only a limit of rows a unit needs room on disk: in
+        a folder that no one else may enter, and that is removed."""
+        engine = max(self.memory_megabytes / 2, _LEAST_ENGINE_MEGABYTES)
+        with contextlib.ExitStack() as stack:
+            config = _config(engine)
+            if self._unit is not None:
+                folder = tempfile.TemporaryDirectory(prefix="admeasure-")
+                config["temp_directory"] = stack.enter_context(folder)
+            connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
+            connection.execute("SET TimeZone = 'UTC'")
+            ordered = "true" if self._unit is not None else "false"
+            connection.execute(f"SET preserve_insertion_order = {ordered}")
+            try:
+                yield connection
+            except duckdb.OutOfMemoryException:
+                raise self._out_of_memory(engine) from None
+            except duckdb.Error:
+                raise self._unreadable() from None
+            except StreamError as error:
+                short = self._out_of_memory(engine) if error.out_of_memory else self._unreadable()
+                raise short from None
+
+    def _out_of_memory(self, megabytes: float) -> ResourceError:
+        return ResourceError(
+            f"Reading {self.location.words} takes more than the {megabytes:,.0f} MB that are "
+            "allowed. Raise the memory limit."
+        )
+
+    def _unreadable(self) -> DataError:
+        hint = {
+            "csv": "A row has more or fewer fields than the header, a quote is not closed, or the "
+            "text is not UTF-8",
+            "parquet": "A file is damaged, or files differ in what they store under one name",
+            "duckdb": "The file is damaged, or a view reads what is not there",
+        }[self.location.format]
+        return DataError(f"The rows of {self.location.words} cannot be read. {hint}.")
+
+    def chunks(self, names: Columns, progress: Progress | None) -> Iterator[dict[str, np.ndarray]]:
+        """The codes of the named columns, some rows at a time; refused rows raise a DataError."""
+        dtypes = [self.schema.column(name).dtype for name in names]
+        if self._unit is not None:
+            dtypes.append(np.dtype(np.uint8))
+        refused = False
+        with self.connection() as connection:
+            parts = layout(connection, self.location)
+            self._check_names(parts)
+            query = self._codes_query(connection, parts, names)
+            for batch in batches(connection.sql(query), dtypes):
+                if batch.with_nulls:
+                    refused = True
+                    break
+                if progress is not None:
+                    progress(min(max(connection.query_progress() / 100, 0.0), 1.0))
+                yield dict(zip(names, batch.arrays, strict=False))
+            if refused:
+                found = self.problems(connection, parts)
+                raise data_error(found) if found else self._unreadable()
+        if progress is not None:
+            progress(1.0)
+
+    def _check_names(self, parts: Sequence[Part]) -> list[Problem]:
+        found = self._absent(parts)
+        if found:
+            raise data_error(found)
+        return found
+
+    def _absent(self, parts: Sequence[Part]) -> list[Problem]:
+        found = (p for part in parts for p in absent_columns(list(part.names), self.schema))
+        return list(dict.fromkeys(found))
+
+    def problems(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part]
+    ) -> list[Problem]:
+        """Which rules are broken, by one scan that looks at every row."""
+        found = self._absent(parts)
+        absent = {problem.column for problem in found}
+        names = tuple(name for name in self.schema.names if name not in absent)
+        has_unit = self._unit is not None and self._unit not in absent
+        marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
+        queries = []
+        for part in parts:
+            asked = [f"bool_or(c{i} = {r}) AS m{i}_{-r}" for i, r in self._asked(names)]
+            asked += ["bool_or(u IS NULL) AS m_unit"] * has_unit
+            rows = self._encoded(connection, part, names, marks, "INTEGER", with_unit=has_unit)
+            queries.append(f"SELECT {', '.join(['count(*) AS n', *asked])} FROM ({rows})")
+        results = [connection.execute(query).fetchone() or () for query in queries]
+        if not any(result[0] for result in results):
+            return [*found, NO_ROWS]
+        broken = [any(result[i] for result in results) for i in range(1, len(results[0]))]
+        marked = {
+            key for key, is_broken in zip(self._asked(names), broken, strict=False) if is_broken
+        }
+        for i, name in enumerate(names):
+            found += refusals(self.schema.column(name), [r for j, r in marked if j == i])
+        if has_unit and broken[-1]:
+            found.append(Problem(self._unit, *_ROWS_WITHOUT_UNIT))
+        return found
+
+    def _asked(self, names: Columns) -> list[tuple[int, Refusal]]:
+        return list(itertools.product(range(len(names)), Refusal))
+
+    def _codes_query(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
+    ) -> str:
+        marks = {name: self._levels(name) for name in names}
+        codes = [f"c{i}" for i in range(len(names))]
+        has_unit = self._unit is not None
+        rows = " UNION ALL ".join(
+            self._encoded(connection, part, names, marks, None, with_unit=has_unit)
+            for part in parts
+        )
+        if not has_unit:
+            return f"SELECT {', '.join(codes)} FROM ({rows})"
+        # A refused row is kept wherever it stands, so that the table is refused because of it.
+        refused = " OR ".join(f"{code} IS NULL" for code in ("u", *codes))
+        return (
+            f"SELECT {', '.join(codes)}, CASE WHEN u IS NOT NULL THEN 0::UTINYINT END AS u "
+            f"FROM (SELECT *, row_number() OVER () AS position FROM ({rows})) "
+            f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY position) "
+            f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
+        )
+
+    def _levels(self, name: str) -> dict[Refusal, str]:
+        column = self.schema.column(name)
+        levels = {refusal: resolve(column, refusal) for refusal in Refusal}
+        return {r: "NULL" if level is None else str(level) for r, level in levels.items()}
+
+    def _encoded(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        part: Part,
+        names: Columns,
+        marks: dict[str, dict[Refusal, str]],
+        sql_type: str | None,
+        *,
+        with_unit: bool,
+    ) -> str:
+        """A part's rows as c0, c1, … (and u, the unit). Each step is a query of its own, so that
+        nothing is computed twice."""
+        places = [part.names.index(name) for name in names]
+        encodings = [
+            encoding(self.schema.column(name), part.types[place], i)
+            for i, (name, place) in enumerate(zip(names, places, strict=True))
+        ]
+        _create_types(connection, encodings)
+        stored = [f"k{place} AS x{i}" for i, place in enumerate(places)]
+        unit = []
+        if with_unit and self._unit is not None:
+            place = part.names.index(self._unit)
+            stored.append(f"{finite_key(f'k{place}', part.types[place])} AS u")
+            unit = ["u"]
+        aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
+        trimmed = [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed]
+        read = [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value]
+        codes = [
+            f"CAST({e.code(marks[name])} AS {sql_type or self._code_type(name)}) AS c{i}"
+            for i, (e, name) in enumerate(zip(encodings, names, strict=True))
+        ]
+        rows = f"SELECT {', '.join(stored) or '1'} FROM {part.relation} AS stored({aliases})"
+        rows = f"SELECT {', '.join(['*', *trimmed])} FROM ({rows})"
+        rows = f"SELECT {', '.join(['*', *read])} FROM ({rows})"
+        return f"SELECT {', '.join(codes + unit) or '1'} FROM ({rows})"
+
+    def _code_type(self, name: str) -> str:
+        return "UTINYINT" if self.schema.column(name).dtype == np.uint8 else "USMALLINT"
+
+
+def _create_types(connection: duckdb.DuckDBPyConnection, encodings: Sequence[Encoding]) -> None:
+    for i, one in enumerate(encodings):
+        if one.texts:
+            connection.execute(
+                f"CREATE OR REPLACE TYPE e{i} AS ENUM (SELECT unnest(?))", [list(one.texts)]
+            )

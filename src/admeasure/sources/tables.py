@@ -1,0 +1,252 @@
+"""Where a table lies and what its columns are called and stored as; no row is looked at.
+
+A table is one or more CSV or Parquet files, or a table or view of a DuckDB file. Names are compared
+exactly, as a schema does, although SQL would not tell `Age` from `age`: they are read from the
+files' own headers, and queries speak of columns by position.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import duckdb
+
+from admeasure.errors import DataError, UsageError
+from admeasure.schema.values import quoted
+from admeasure.sources.sql import identifier, text
+
+FORMATS = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".duckdb": "duckdb",
+}
+_DELIMITERS = ",;\t|"
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Location:
+    """Files of one format, or a table of one DuckDB file."""
+
+    format: Literal["csv", "parquet", "duckdb"]
+    paths: tuple[Path, ...]
+    table: str | None = None
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        first = quoted(str(self.paths[0]))
+        return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more files"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows with one set of columns: what stands after FROM, names and SQL types in stored order."""
+
+    relation: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+def locate(data: str | Path | Sequence[str | Path]) -> Location:
+    """A path, a glob, several paths, or `duckdb:///FILE?table=NAME`."""
+    if isinstance(data, str) and (url := _URL.match(data)) and not Path(data).exists():
+        return _from_url(data, url[1])
+    given = [data] if isinstance(data, (str, Path)) else list(data)
+    paths = [path for one in given for path in _expand(one)]
+    if not paths:
+        raise UsageError("No file is given. Name at least one.")
+    formats = {_format(path) for path in paths}
+    if len(formats) > 1:
+        raise UsageError("The files are of several formats. Give files of one format.")
+    form = formats.pop()
+    if form == "duckdb" and len(paths) > 1:
+        raise UsageError("Several DuckDB files are given. Give one.")
+    return Location(form, tuple(paths))
+
+
+def _from_url(url: str, scheme: str) -> Location:
+    # The rest of an address may hold a password, and is not shown.
+    if scheme.lower() != "duckdb":
+        raise UsageError(
+            f"There is no source for {scheme}: addresses. Known: duckdb:///FILE?table=NAME, and "
+            f"paths of {', '.join(FORMATS)} files."
+        )
+    parts = urlsplit(url)
+    query = parse_qs(parts.query, keep_blank_values=True)
+    if parts.netloc or not parts.path.strip("/") or set(query) - {"table"}:
+        raise UsageError("A DuckDB address has the form duckdb:///FILE?table=NAME.")
+    path = Path(unquote(parts.path))
+    if not path.exists():  # three slashes may also begin a path from the current folder
+        path = Path(unquote(parts.path).lstrip("/"))
+    return Location("duckdb", (_file(path),), query.get("table", [None])[0])
+
+
+def _expand(given: str | Path) -> list[Path]:
+    path = Path(given).expanduser()
+    if path.exists() or not glob.has_magic(str(path)):
+        return [_file(path)]
+    found = sorted(glob.glob(str(path), recursive=True))
+    if not found:
+        raise UsageError(f"No file matches {quoted(str(given))}. Check the pattern.")
+    return [_file(Path(one)) for one in found]
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise UsageError(
+            f"{quoted(str(path))} is a folder. Give a file in it, or a pattern like '*.parquet'."
+        )
+    if not path.is_file():
+        raise UsageError(f"There is no file {quoted(str(path))}. Check the path.")
+    if path.stat().st_size == 0:
+        raise DataError(f"File {quoted(str(path))} is empty. Give a file with a header.")
+    return path
+
+
+def _format(path: Path) -> Literal["csv", "parquet", "duckdb"]:
+    name = path.name.lower()
+    for suffix, form in FORMATS.items():
+        if name.endswith(suffix):
+            return form  # pyright: ignore[reportReturnType]
+    raise UsageError(
+        f"The format of {quoted(path.name)} is unknown: its suffix is not one of "
+        f"{', '.join(FORMATS)}."
+    )
+
+
+def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Part]:
+    """The parts of a table. Files that follow each other with the same columns are one part."""
+    match location.format:
+        case "csv":
+            heads = [_csv_head(path) for path in location.paths]
+            return [
+                Part(_csv(paths, *head), head[0], ("VARCHAR",) * len(head[0]))
+                for head, paths in _runs(heads, location.paths)
+            ]
+        case "parquet":
+            heads = [_parquet_head(connection, path) for path in location.paths]
+            return [
+                Part(relation := _parquet(paths), head[0], _types(connection, relation))
+                for head, paths in _runs(heads, location.paths)
+            ]
+    relation = _attach(connection, location)
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return [Part(relation, tuple(r[0] for r in rows), tuple(r[1] for r in rows))]
+
+
+def _runs(heads: list, paths: Sequence[Path]) -> list[tuple]:
+    runs: list[tuple] = []
+    for head, path in zip(heads, paths, strict=True):
+        if runs and runs[-1][0] == head:
+            runs[-1][1].append(path)
+        else:
+            runs.append((head, [path]))
+    return runs
+
+
+def _types(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[str, ...]:
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return tuple(row[1] for row in rows)
+
+
+def _list(paths: Sequence[Path]) -> str:
+    # DuckDB takes every path for a pattern.
+    return "[" + ", ".join(text(glob.escape(str(path))) for path in paths) + "]"
+
+
+def _csv(paths: Sequence[Path], names: tuple[str, ...], delimiter: str) -> str:
+    columns = ", ".join(f"'k{i}': 'VARCHAR'" for i in range(len(names)))
+    return (
+        f"read_csv({_list(paths)}, auto_detect = false, header = true, delim = {text(delimiter)}, "
+        f"quote = '\"', escape = '\"', allow_quoted_nulls = false, hive_partitioning = false, "
+        f"columns = {{{columns}}})"
+    )
+
+
+def _csv_head(path: Path) -> tuple[tuple[str, ...], str]:
+    """The names in the first record, and the delimiter: what separates the names. Values play no
+    part in it, so that the same header is always read the same way."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            line = file.readline()
+            file.seek(0)
+            outside_quotes = re.sub(r'"([^"]|"")*("|$)', "", line)
+            delimiter = max(_DELIMITERS, key=outside_quotes.count)
+            if ".tsv" in path.suffixes:
+                delimiter = "\t"
+            names = next(csv.reader(file, delimiter=delimiter, strict=True), [])
+    except (UnicodeDecodeError, csv.Error, OSError, EOFError):
+        raise DataError(
+            f"The header of {quoted(str(path))} cannot be read. Its first line must name the "
+            "columns, as UTF-8 text with closed quotes."
+        ) from None
+    if not any(names):
+        raise DataError(
+            f"File {quoted(str(path))} has no header. Name the columns in its first line."
+        )
+    return tuple(names), delimiter
+
+
+def _parquet(paths: Sequence[Path]) -> str:
+    return f"read_parquet({_list(paths)}, hive_partitioning = false)"
+
+
+def _parquet_head(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple:
+    """Names of the top-level columns, and all that is said of their types."""
+    try:
+        rows = connection.execute(
+            "SELECT name, coalesce(num_children, 0), type, converted_type, logical_type, scale, "
+            f"precision FROM parquet_schema({text(glob.escape(str(path)))})"
+        ).fetchall()
+    except duckdb.Error:
+        raise DataError(
+            f"{quoted(str(path))} cannot be read as Parquet. Check that it is whole."
+        ) from None
+    names, position = [], 1
+    while position < len(rows):
+        names.append(rows[position][0])
+        open_nodes = 1  # a nested column is followed by its descendants
+        while open_nodes:
+            open_nodes += rows[position][1] - 1
+            position += 1
+    return tuple(names), tuple(row[1:] for row in rows)
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
+    try:
+        connection.execute(f"ATTACH {text(str(location.paths[0]))} AS admeasure_data (READ_ONLY)")
+    except duckdb.Error:
+        raise DataError(
+            f"{location.words} cannot be opened as a DuckDB file. Check that it is one, and that "
+            "no other program has it open for writing."
+        ) from None
+    found = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'admeasure_data' "
+        "UNION ALL SELECT schema_name, view_name FROM duckdb_views() "
+        "WHERE database_name = 'admeasure_data' AND NOT internal ORDER BY ALL"
+    ).fetchall()
+    known = {
+        name if schema == "main" else f"{schema}.{name}": (schema, name) for schema, name in found
+    }
+    wanted = location.table
+    if wanted is None and len(known) == 1:
+        (wanted,) = known
+    if wanted not in known:
+        names = ", ".join(map(quoted, known)) or "none"
+        what = "Name a table" if wanted is None else f"There is no table {quoted(wanted)}"
+        raise UsageError(f"{what} with ?table=NAME. {location.words} has: {names}.")
+    return ".".join(map(identifier, ("admeasure_data", *known[wanted])))

@@ -1,0 +1,178 @@
+"""log Z and marginals against the explicit joint distribution."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from admeasure.errors import ResourceError
+from admeasure.families.graphical import ContradictionError, Tree
+from admeasure.families.graphical.beliefs import calibrate
+from admeasure.families.graphical.contraction import Contraction
+from admeasure.families.graphical.propagation import Propagation
+
+
+def explicit(levels, potentials):
+    """log Z and the whole joint table, by writing it out."""
+    logs = np.zeros(levels)
+    for clique, theta in potentials.items():
+        logs = logs + theta.reshape([n if a in clique else 1 for a, n in enumerate(levels)])
+    top = logs.max()
+    joint = np.exp(logs - top)
+    with np.errstate(divide="ignore"):
+        return top + np.log(joint.sum()), joint / joint.sum()
+
+
+def onto(joint, clique):
+    return joint.sum(axis=tuple(a for a in range(joint.ndim) if a not in clique))
+
+
+def random_model(seed, scale=2.0, zeros=0.0):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 7))
+    levels = tuple(int(n) for n in rng.integers(1, 5, size=d))
+    cliques = set()
+    for _ in range(rng.integers(0, 8)):
+        size = int(rng.integers(1, min(d, 4) + 1))
+        cliques.add(tuple(sorted(int(a) for a in rng.choice(d, size, replace=False))))
+    potentials = {}
+    for clique in sorted(cliques):
+        theta = rng.normal(0, scale, [levels[a] for a in clique])
+        theta[rng.random(theta.shape) < zeros] = -np.inf
+        potentials[clique] = theta
+    return levels, potentials
+
+
+def flat(potentials):
+    return np.concatenate([np.zeros(0), *(theta.reshape(-1) for theta in potentials.values())])
+
+
+@pytest.mark.parametrize("arithmetic", ["run", "run_logarithmic"])
+@pytest.mark.parametrize("seed", range(60))
+def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
+    levels, potentials = random_model(seed)
+    contraction = Contraction(Tree.build(levels, potentials), tuple(potentials))
+    if not potentials:
+        arithmetic = "run"
+    log_z, mu = getattr(contraction, arithmetic)(flat(potentials))
+    expected, joint = explicit(levels, potentials)
+    assert log_z == pytest.approx(expected, abs=1e-12)
+    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+        np.testing.assert_allclose(table, onto(joint, clique), atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_marginal_inside_or_across_nodes_agrees_with_the_joint(seed):
+    levels, potentials = random_model(seed)
+    _, joint = explicit(levels, potentials)
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 50.0)
+    d = len(levels)
+    queries = [q for r in range(d + 1) for q in itertools.combinations(range(d), r)]
+    for query, table in zip(queries, Propagation(beliefs).marginals(queries), strict=True):
+        np.testing.assert_allclose(table, 50 * onto(joint, query), atol=1e-11)
+        assert table.shape == tuple(levels[a] for a in query)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
+    levels, potentials = random_model(seed, zeros=0.25)
+    with np.errstate(invalid="ignore"):
+        log_z, joint = explicit(levels, potentials)
+    tree = Tree.build(levels, potentials)
+    if not np.isfinite(log_z):
+        with pytest.raises(ContradictionError, match="no possible record"):
+            calibrate(tree, potentials, 1.0)
+        return
+    d = len(levels)
+    propagation = Propagation(calibrate(tree, potentials, 1.0))
+    queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
+    for query, table in zip(queries, propagation.marginals(queries), strict=True):
+        np.testing.assert_array_equal(table == 0.0, onto(joint, query) == 0.0)
+    contraction = Contraction(tree, tuple(potentials))
+    for run in (contraction.run_linear, contraction.run_logarithmic):
+        outcome = run(flat(potentials)) if potentials else None
+        if outcome is not None:
+            for clique, table in zip(potentials, contraction.views(outcome[1]), strict=True):
+                np.testing.assert_array_equal(table == 0.0, onto(joint, clique) == 0.0)
+
+
+def chain_that_underflows():
+    """Two chains that each prefer the other's impossible corner by 600 nats at every link."""
+    levels = (2, 2, 2, 2)
+    lean = np.array([[0.0, -600.0], [-600.0, -600.0]])
+    potentials = {(0, 1): lean, (1, 2): lean[::-1, ::-1], (2, 3): lean}
+    return levels, potentials
+
+
+def test_the_linear_arithmetic_declines_what_it_cannot_represent():
+    levels, potentials = chain_that_underflows()
+    contraction = Contraction(Tree.build(levels, potentials), tuple(potentials))
+    assert contraction.run_linear(flat(potentials)) is None
+    log_z, mu = contraction.run(flat(potentials))
+    expected, joint = explicit(levels, potentials)
+    assert log_z == pytest.approx(expected, rel=1e-14)
+    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+        np.testing.assert_allclose(table, onto(joint, clique), atol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [30.0, 300.0, 1e4, 1e8])
+@pytest.mark.parametrize("seed", range(10))
+def test_answers_are_right_for_potentials_of_any_size(seed, scale):
+    levels, potentials = random_model(seed, scale)
+    expected, joint = explicit(levels, potentials)
+    tree = Tree.build(levels, potentials)
+    contraction = Contraction(tree, tuple(potentials))
+    log_z, mu = contraction.run(flat(potentials))
+    assert log_z == pytest.approx(expected, rel=1e-13, abs=1e-12)
+    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+        np.testing.assert_allclose(table, onto(joint, clique), atol=2e-16 * scale * 50 + 1e-12)
+    d = len(levels)
+    queries = list(itertools.combinations(range(d), min(d, 3)))
+    for query, table in zip(
+        queries, Propagation(calibrate(tree, potentials, 1.0)).marginals(queries), strict=True
+    ):
+        np.testing.assert_allclose(table, onto(joint, query), atol=2e-16 * scale * 50 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("levels", "cliques"),
+    [
+        ((4,), [(0,)]),
+        ((1, 1, 1), [(0, 1), (1, 2)]),
+        ((3, 4, 2), [(0, 1, 2)]),
+        ((3, 4, 2, 2), [(0,), (3,)]),
+        ((1000, 2, 1), [(0, 1), (1, 2)]),
+        ((2, 1000, 1000), [(0, 1), (0, 2)]),
+    ],
+)
+def test_edge_shapes_agree_with_the_joint(levels, cliques):
+    rng = np.random.default_rng(0)
+    potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
+    _, joint = explicit(levels, potentials)
+    tree = Tree.build(levels, cliques)
+    propagation = Propagation(calibrate(tree, potentials, 1.0))
+    d = len(levels)
+    queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
+    for query, table in zip(queries, propagation.marginals(queries), strict=True):
+        np.testing.assert_allclose(table, onto(joint, query), atol=1e-13)
+
+
+def test_the_same_questions_give_the_same_bits():
+    levels, potentials = random_model(5)
+    tree = Tree.build(levels, potentials)
+    d = len(levels)
+    queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
+    first = Propagation(calibrate(tree, potentials, 3.0)).marginals(queries)
+    second = Propagation(calibrate(tree, potentials, 3.0)).marginals(queries)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_intermediate_table_over_the_limit_is_refused():
+    levels = (50, 50, 50)
+    potentials = {(0, 1): np.zeros((50, 50)), (1, 2): np.zeros((50, 50))}
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    with pytest.raises(ResourceError, match="fewer columns"):
+        Propagation(beliefs, limit_cells=10_000).marginals([(0, 1, 2)])
