@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from admeasure.fitting import Account as Account
     from admeasure.fitting import fit as fit
     from admeasure.release import Release as Release
+    from admeasure.run import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
     from admeasure.workload import Workload as Workload
 
 _HOMES = {
-    "Account": "admeasure.fitting",
+    "ChargeTo": "admeasure.run",
     "fit": "admeasure.fitting",
     "Release": "admeasure.release",
     "Schema": "admeasure.schema",

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from admeasure.families import Family, Model
+from admeasure.families import Family, M, Model
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Query
 from admeasure.workload import Workload
+
+M_contra = TypeVar("M_contra", bound=Model, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -28,38 +30,38 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class Round(Generic[M]):
     """One turn of the loop: what was allowed, asked and answered, and the belief on both sides."""
 
     budget: Budget
     answers: tuple[Measurement, ...]
-    before: Model
-    after: Model
+    before: M
+    after: M
 
 
 class Schedule(Protocol):
     """What the next round may spend, from what is left and what the last round showed."""
 
-    def next(self, remaining: Fraction, last: Round | None) -> Budget | None: ...
+    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None: ...
 
 
-class Selector(Protocol):
+class Selector(Protocol[M_contra]):
     """Which queries to measure next. Whatever it learns of the table it buys from the curator."""
 
     def select(
-        self, curator: Curator, workload: Workload, model: Model, budget: Budget
+        self, curator: Curator, workload: Workload, model: M_contra, budget: Budget
     ) -> Sequence[Query]: ...
 
 
 def adaptive_measurements(
     curator: Curator,
     workload: Workload,
-    family: Family,
-    selector: Selector,
+    family: Family[M],
+    selector: Selector[M],
     schedule: Schedule,
-    model: Model,
+    model: M,
     log: Sequence[Measurement] = (),
-) -> Iterator[Round]:
+) -> Iterator[Round[M]]:
     """Run until the schedule ends; yield each round as it is done."""
     log = list(log)
     last = None

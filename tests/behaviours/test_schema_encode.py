@@ -47,10 +47,18 @@ REST = "\nother = true\nmissing_values = []"
     [
         (TEN, ["0", "9", "007", "+3", "3.", "3.000", " 4 ", "-0"], [0, 9, 7, 3, 3, 3, 4, 0]),
         (TEN, [3, 3.0, True, Decimal("3.00"), np.int8(3), np.float32(3)], [3, 3, 1, 3, 3, 3]),
-        (TEN + REST, ["3.5", "3e0", "", " ", "x", "1_0", "٣", "10", "-1"], [10, 10, 11, 11] + [10] * 5),
+        (
+            TEN + REST,
+            ["3.5", "3e0", "", " ", "x", "1_0", "٣", "10", "-1"],
+            [10, 10, 11, 11] + [10] * 5,
+        ),
         (TEN + REST, ["1" * 5000, "inf", "nan", "0x3", "3\n", "\t3"], [10] * 6),
         (TEN + REST, [3.5, math.inf, math.nan, None, 2**80, -(2**80)], [10, 10, 11, 11, 10, 10]),
-        (TEN + "\nclamp = true", [math.inf, -math.inf, 10, -1, 2**80, "-99999999999999999999"], [9, 0, 9, 0, 9, 0]),
+        (
+            TEN + "\nclamp = true",
+            [math.inf, -math.inf, 10, -1, 2**80, "-99999999999999999999"],
+            [9, 0, 9, 0, 9, 0],
+        ),
         (TEN + "\nbins = 3", list(range(10)), [i * 3 // 10 for i in range(10)]),
         ('type = "integer"\nedges = [0, 5, 9]', list(range(10)), [0] * 5 + [1] * 5),
         ('type = "integer"\nenum = [7, -1]\nother = true', [7, "-1", 7.0, 0, "x"], [0, 1, 0, 2, 2]),
@@ -59,17 +67,29 @@ REST = "\nother = true\nmissing_values = []"
         (UNIT + "\nclamp = true", [math.inf, "-inf", 7, "-1e999"], [3, 0, 3, 0]),
         ('type = "number"\nedges = [0, 0.1, 5]', [0, 0.0999, 0.1, 5], [0, 0, 1, 1]),
         (WORDS, ["a", " b", 12, True, DAY(2020, 1, 31), 12.0, 0.5], [0, 1, 2, 3, 4, 2, 5]),
-        (WORDS + REST, ["A", "a ", "b", "", None, math.nan, 13, 12.5, "NULL"], [6] * 4 + [7, 7, 6, 6, 6]),
+        (
+            WORDS + REST,
+            ["A", "a ", "b", "", None, math.nan, 13, 12.5, "NULL"],
+            [6] * 4 + [7, 7, 6, 6, 6],
+        ),
         (WORDS + '\nmissing_values = ["", "?"]', ["", "?", None], [6, 6, 6]),
         (FLAG, ["TRUE", "False", "1", "0", True, 0, 1.0, " true "], [1, 0, 1, 0, 1, 0, 1, 1]),
         (FLAG + REST, ["yes", "t", 2, "", None, "1.0", "\u212aue"], [2, 2, 2, 3, 3, 2, 2]),
         (YEAR, ["2020-01-01", DAY(2020, 1, 2), datetime.datetime(2020, 1, 3, 23, 59)], [0, 1, 2]),
-        (YEAR + REST, ["2020-1-1", "2020-02-30", "2019-12-31", "", "20200101", "0000-01-01"], [366, 366, 366, 367, 366, 366]),
+        (
+            YEAR + REST,
+            ["2020-1-1", "2020-02-30", "2019-12-31", "", "20200101", "0000-01-01"],
+            [366, 366, 366, 367, 366, 366],
+        ),
         (YEAR + "\nclamp = true", ["0001-01-01", "9999-12-31"], [0, 365]),
         (YEAR + "\nbins = 12", ["2020-01-31", "2020-02-01", "2020-12-31"], [0, 1, 11]),
-        ('type = "date"\nedges = [2020-01-01, 2020-02-01, 2020-03-01]', ["2020-01-31", "2020-02-01", "2020-03-01"], [0, 1, 1]),
+        (
+            'type = "date"\nedges = [2020-01-01, 2020-02-01, 2020-03-01]',
+            ["2020-01-31", "2020-02-01", "2020-03-01"],
+            [0, 1, 1],
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_value_has_the_code_of_its_rule(fields: str, values: list, expected: list[int]):
     assert codes(values, fields) == expected
     assert [codes([v], fields)[0] for v in values] == expected
@@ -131,7 +151,9 @@ def test_a_refusal_holds_neither_the_value_nor_a_count():
 
 
 def test_all_columns_are_checked_at_once():
-    found = check({"x": [None, 99, "x"], "y": [5]}.copy() | {"y": [5, 5, 5]}, schema(TEN, FLAG, UNIT))
+    found = check(
+        {"x": [None, 99, "x"], "y": [5]}.copy() | {"y": [5, 5, 5]}, schema(TEN, FLAG, UNIT)
+    )
     assert [(p.column, p.rule.split(" ")[0]) for p in found] == [
         ("z", "is"),
         ("x", "has"),
@@ -240,8 +262,16 @@ ISO = ["2020-01-02", None, "2020-03-01"]
         (WORDS, ["a", None, "12"], pd.Series(["a", None, 12], dtype=object)),
         (WORDS, ["a", None, "12"], pl.Series(["a", None, "12"], dtype=pl.Categorical)),
         (WORDS, ["a", None, "12"], pl.Series(["a", None, "12"], dtype=pl.Enum(["12", "a"]))),
-        (WORDS, ["a", None, "12"], pa.chunked_array([pa.array(["a", None, "12"], pa.large_string())])),
-        (WORDS, ["a", None, "12"], pa.chunked_array([pa.array(["a", None, "12"]).dictionary_encode()])),
+        (
+            WORDS,
+            ["a", None, "12"],
+            pa.chunked_array([pa.array(["a", None, "12"], pa.large_string())]),
+        ),
+        (
+            WORDS,
+            ["a", None, "12"],
+            pa.chunked_array([pa.array(["a", None, "12"]).dictionary_encode()]),
+        ),
         (WORDS, ["12", None, "12"], pd.Series([12, None, 12])),
         (WORDS, ["true", None, "true"], pl.Series([True, None, True])),
         (WORDS, ["2020-01-31", None], pl.Series([DAY(2020, 1, 31), None])),
@@ -257,11 +287,19 @@ ISO = ["2020-01-02", None, "2020-03-01"]
         (YEAR, ["2020-01-01", None, "2020-03-01"], pd.Series(pd.to_datetime(LATE))),
         (YEAR, ISO, pd.Series(pd.to_datetime(LATE)).dt.tz_localize(NEW_YORK)),
         (YEAR, ISO, pd.Series([DAY(2020, 1, 2), None, DAY(2020, 3, 1)], dtype=object)),
-        (YEAR, ISO, pd.Series(["2020-01-02", None, "2020-03-01"], dtype=pd.ArrowDtype(pa.date32()))),
-        (YEAR, ISO, pa.chunked_array([pa.array([DAY(2020, 1, 2), None, DAY(2020, 3, 1)], pa.date64())])),
+        (
+            YEAR,
+            ISO,
+            pd.Series(["2020-01-02", None, "2020-03-01"], dtype=pd.ArrowDtype(pa.date32())),
+        ),
+        (
+            YEAR,
+            ISO,
+            pa.chunked_array([pa.array([DAY(2020, 1, 2), None, DAY(2020, 3, 1)], pa.date64())]),
+        ),
         (YEAR, ISO, pa.chunked_array([pa.array(LATE, pa.timestamp("ns", UTC))])),
     ],
-)  # fmt: skip
+)
 def test_frames_read_as_the_plain_values_do(fields: str, plain: list, column):
     fields = fields + "\nmissing_values = []"
     if isinstance(column, pd.Series):

@@ -104,7 +104,9 @@ def test_a_selection_of_anything_else_is_refused_with_public_words(fields, selec
 @given(
     st.integers(-50, 50), st.integers(1, 60), st.integers(1, 60), st.integers(-70, 130), st.data()
 )
-def test_a_range_of_integers_is_covered_or_refused_as_brute_force_says(low, span, bins, start, data):
+def test_a_range_of_integers_is_covered_or_refused_as_brute_force_says(
+    low, span, bins, start, data
+):
     bins = min(bins, span)
     end = data.draw(st.integers(start, 140))
     x = column(f'type = "integer"\nminimum = {low}\nmaximum = {low + span - 1}\nbins = {bins}')

@@ -210,7 +210,7 @@ def test_overlapping_arrivals_in_unlike_cells_are_settled_by_the_next_words(tail
 )
 def test_the_likeliest_of_three_overlapping_arrivals_may_still_lose(tails, winners):
     bits = Scripted([2**52 - 2 << 12, 2**52 - 3 << 12, 2**52 - 3 << 12, *tails])
-    assert samplers.race(bits, np.array([0, 3, 3]), Fraction(1, 10), 2) == winners
+    assert samplers.race(bits, np.array([0, 32, 30]), Fraction(1, 100), 2) == winners
 
 
 @pytest.mark.parametrize("block", [3, 8192])

@@ -62,9 +62,10 @@ def _version(value: bool) -> None:  # noqa: FBT001 (a callback of the parser)
 
 @app.callback()
 def _all(
+    *,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,  # noqa: FBT002
+    ] = False,
 ) -> None: ...
 
 
@@ -86,7 +87,8 @@ def draft(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
     """Write a schema with names and storage types; every bound is yours to fill in."""
     from admeasure.cli import data as verbs
@@ -95,7 +97,7 @@ def draft(
 
 
 @app.command()
-def check(data: Data, schema: SchemaPath, json: Json = False) -> None:  # noqa: FBT002
+def check(data: Data, schema: SchemaPath, *, json: Json = False) -> None:
     """Whether a table satisfies its schema. Names columns and rules, never a value."""
     from admeasure.cli import data as verbs
 
@@ -115,7 +117,8 @@ def plan(
     rows: Annotated[
         int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
     ] = None,
-    json: Json = False,  # noqa: FBT002
+    *,
+    json: Json = False,
 ) -> None:
     """How the budget would be split, expected error, memory, time. Touches no data.
 
@@ -153,13 +156,12 @@ def fit(
         int | None,
         typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
     ] = None,
+    *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
-    ] = False,  # noqa: FBT002
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Show where the time went.")
-    ] = False,  # noqa: FBT002
-    json: Json = False,  # noqa: FBT002
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
+    json: Json = False,
 ) -> None:
     """Run a mechanism on a private table and write a release.
 
@@ -202,8 +204,9 @@ def sample(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
-    json: Json = False,  # noqa: FBT002
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
+    json: Json = False,
 ) -> None:
     """Write synthetic rows. Costs no budget."""
     from admeasure.cli import asking
@@ -216,7 +219,8 @@ def answer(
     release: ReleasePath,
     queries: Annotated[Path, typer.Argument(metavar="QUERIES", help="A query file (TOML).")],
     confidence: Confidence = 0.95,
-    json: Json = False,  # noqa: FBT002
+    *,
+    json: Json = False,
 ) -> None:
     """Each question's answer with its interval. Costs no budget."""
     from admeasure.cli import asking
@@ -239,7 +243,8 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="For the sampled rows.")
     ] = None,
-    json: Json = False,  # noqa: FBT002
+    *,
+    json: Json = False,
 ) -> None:
     """Errors against the private table. NOT PRIVATE."""
     from admeasure.cli import judging
@@ -256,7 +261,8 @@ def report(
         typer.Option("--internal", metavar="DATA", help="Add true errors: NOT PRIVATE."),
     ] = None,
     confidence: Confidence = 0.95,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,  # noqa: FBT002
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
     """What the release is, what it cost, how good it says it is. May be published."""
     from admeasure.cli import judging
@@ -278,7 +284,8 @@ def show(
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME", help="Only this one, with its runs.")
     ] = None,
-    json: Json = False,  # noqa: FBT002
+    *,
+    json: Json = False,
 ) -> None:
     """What was spent and what is left."""
     from admeasure.cli import books

@@ -2,7 +2,8 @@
 
 Every error becomes one line on stderr (more only where it lists several problems) and a code:
 
-    0 done   1 unexpected   2 usage   3 schema, data or release   4 budget   5 resource   130 interrupted
+    0 done   1 unexpected   2 usage   3 schema, data or release
+    4 budget   5 resource   130 interrupted
 
 An unexpected error shows its type and never its text, which may hold values of the private table;
 `ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,9 +25,11 @@ Codes = dict[str, np.ndarray]
 class Model(Protocol):
     """What is believed of the table."""
 
-    kind: str
+    kind: ClassVar[str]
     """The name under which the release stores it."""
-    domain: Domain
+
+    @property
+    def domain(self) -> Domain: ...
 
     @property
     def total(self) -> float:

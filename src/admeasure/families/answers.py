@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class AnswersModel:
     total: float
     tables: Mapping[Columns, np.ndarray]
     variances: Mapping[Columns, float]
-    kind: str = "answers"
+    kind: ClassVar[str] = "answers"
 
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
         return [self._marginal(c) for c in columns]
@@ -67,7 +68,7 @@ class AnswersModel:
     def arrays(self) -> Mapping[str, np.ndarray]:
         names = list(self.tables)
         return {
-            "total": np.float64(self.total),
+            "total": np.asarray(self.total),
             "columns": np.array(["\x1f".join(c) for c in names], dtype=np.str_),
             "variances": np.array([self.variances[c] for c in names]),
             **{f"table_{i}": self.tables[c] for i, c in enumerate(names)},

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class ExplicitModel:
     domain: Domain
     weights: np.ndarray
     total: float
-    kind: str = "explicit"
+    kind: ClassVar[str] = "explicit"
 
     @classmethod
     def uniform(cls, domain: Domain, total: float, zeros: Sequence[Zero] = ()) -> ExplicitModel:
@@ -61,7 +62,7 @@ class ExplicitModel:
         return dict(zip(self.domain.columns, codes, strict=True))
 
     def arrays(self) -> Mapping[str, np.ndarray]:
-        return {"weights": self.weights, "total": np.float64(self.total)}
+        return {"weights": self.weights, "total": np.asarray(self.total)}
 
     @classmethod
     def load(cls, domain: Domain, arrays: Mapping[str, np.ndarray]) -> ExplicitModel:
@@ -103,7 +104,7 @@ class MultiplicativeWeights:
 
 def average(models: Sequence[ExplicitModel]) -> ExplicitModel:
     """The mean of the iterates, which is what MWEM's utility theorem speaks of."""
-    weights = sum(m.weights for m in models) / len(models)
+    weights = np.mean([m.weights for m in models], axis=0)
     return ExplicitModel(models[-1].domain, weights, models[-1].total)
 
 
@@ -124,6 +125,8 @@ def _lifted(table: np.ndarray, columns: Columns, domain: Domain) -> np.ndarray:
     """A marginal's array seen as an array over the whole domain (a view)."""
     _, order = _axes(columns, domain)
     inverse = np.argsort(order) if order else ()
-    shape = tuple(n if c in columns else 1 for c, n in zip(domain.columns, domain.levels, strict=True))
+    shape = tuple(
+        n if c in columns else 1 for c, n in zip(domain.columns, domain.levels, strict=True)
+    )
     view = np.transpose(table, inverse).reshape(shape)
     return np.broadcast_to(view, domain.levels)

@@ -30,9 +30,7 @@ def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
     if name not in REGISTRY:
         near = difflib.get_close_matches(name, REGISTRY, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(
-            f"There is no mechanism {name!r}.{hint} There are: {', '.join(REGISTRY)}."
-        )
+        raise UsageError(f"There is no mechanism {name!r}.{hint} There are: {', '.join(REGISTRY)}.")
     cls = REGISTRY[name]
     hints = {f.name: get_type_hints(cls)[f.name] for f in dataclasses.fields(typing.cast(Any, cls))}
     values = {}

@@ -64,7 +64,8 @@ class Aim:
         singles = [r for r in workload.closure() if len(r) == 1]
         each = self._each(domain, rho)
         measured = each * Fraction(self.alpha)
-        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        l2_squared = unit.rows_changed * unit.max_rows
+        sigma = sigma_for(measured, l2_squared)
         left = rho - measured * len(singles)
         items = (
             Item("one-way marginals, each", measured, sigma, len(singles)),
@@ -75,7 +76,7 @@ class Aim:
             domain,
             workload,
             rows,
-            sigma_last=sigma_for(left * Fraction(self.alpha) / 4, unit.rows_changed * unit.max_rows),
+            sigma_last=sigma_for(left * Fraction(self.alpha) / 4, l2_squared),
             rounds=f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}",
             max_megabytes=self.max_megabytes,
         )

@@ -35,5 +35,5 @@ class AllZero:
     ) -> Plan:
         return Plan((), "0", 1.0, 0.0, 0.0, ("Every answer is zero; nothing is measured.",))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=0)

@@ -42,7 +42,9 @@ class Gaussian:
         total = sum(shares.values())
         l2_squared = {c: Marginal(c).sensitivity(domain, unit).l2_squared for c in shares}
         sigmas = {c: sigma_for(rho * s / total, l2_squared[c]) for c, s in shares.items()}
-        items = [Item(f"marginal of {', '.join(c)}", rho * shares[c] / total, sigmas[c]) for c in shares]
+        items = [
+            Item(f"marginal of {', '.join(c)}", rho * shares[c] / total, sigmas[c]) for c in shares
+        ]
         error = None
         if rows:
             l1 = [HALF_NORMAL * sigmas[c] * domain.cells(c) / rows for c in shares]
@@ -50,7 +52,7 @@ class Gaussian:
         cells = sum(domain.cells(c) for c in shares)
         return Plan(tuple(items), "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         shares = _shares(curator.domain, workload)
         queries = [Marginal(c) for c in shares]
         log = curator.measure(queries, curator.remaining, shares=list(shares.values()))

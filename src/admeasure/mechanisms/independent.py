@@ -28,7 +28,7 @@ class Independent:
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "every column by itself; fast, and blind to dependence"
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily().init(domain, zeros)
 
     def plan(
@@ -41,7 +41,7 @@ class Independent:
             items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:  # noqa: ARG002
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = GraphicalFamily()
         one_way = [Marginal((column,)) for column in curator.domain.columns]
         log = curator.measure(one_way, curator.remaining)

@@ -41,7 +41,7 @@ class Mst:
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes).init(domain, zeros)
 
     def plan(
@@ -83,7 +83,7 @@ class SpanningTree:
     def select(
         self,
         curator: Curator,
-        workload: Workload,  # noqa: ARG002
+        workload: Workload,
         model: Model,
         budget: Budget,
     ) -> Sequence[Query]:

@@ -55,7 +55,7 @@ class Mwem:
             if value is not None and value < 1:
                 raise UsageError(f"mwem: {option} must be at least 1; it is {value}.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)
 
     def plan(

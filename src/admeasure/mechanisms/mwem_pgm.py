@@ -49,7 +49,7 @@ class MwemPgm:
         if not family.fitting(family.init(domain, zeros), workload.marginals(), 1.0):
             raise ResourceError(
                 f"mwem-pgm: no marginal of the workload fits a model of {self.max_megabytes:g} MB. "
-                "Raise --max-megabytes, or use aim, which answers large marginals from smaller ones."
+                "Raise --max-megabytes, or use aim, which answers large ones from smaller ones."
             )
 
     def plan(

@@ -9,8 +9,8 @@ noise (section 4.5), which is a public rule, and when the model with it fits.
 
 The score in counts is f(D) = ||M_XΠ - M_X M_Π / n||_1 with n the number of rows. Adding a row of
 cell (x, π) moves M_XΠ by 1, and M_X M_Π / n by
-[- n p q + n p e_π + n e_x q + e_x e_π] / (n + 1) in L1, at most (3 n + 1) / (n + 1) <= 3, where p and
-q are the shares. So f moves by at most 4 for each row added or removed. It is computed exactly:
+[- n p q + n p e_π + n e_x q + e_x e_π] / (n + 1), in L1 at most (3 n + 1) / (n + 1) <= 3, where p
+and q are the shares. So f moves by at most 4 for each row added or removed. It is computed exactly:
 n f is an integer, and f is rounded down to the grid in integer arithmetic, which can move it by
 one more unit of the grid.
 """
@@ -64,7 +64,7 @@ class PrivBayes:
         if not self.usefulness > 0:
             raise UsageError(f"privbayes: usefulness must be positive; it is {self.usefulness}.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:  # noqa: ARG002
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes).init(domain, zeros)
 
     def plan(
@@ -75,7 +75,9 @@ class PrivBayes:
         items = (
             Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
             Item("choice of a column and its parents, each", left * SELECT_SHARE / d, times=d),
-            Item("joint of a column and its parents, each", left * (1 - SELECT_SHARE) / d, sigma, d),
+            Item(
+                "joint of a column and its parents, each", left * (1 - SELECT_SHARE) / d, sigma, d
+            ),
         )
         return planning.graphical(
             items,
@@ -112,7 +114,7 @@ class Network:
     def select(
         self,
         curator: Curator,
-        workload: Workload,  # noqa: ARG002
+        workload: Workload,
         model: TreeModel,
         budget: Budget,
     ) -> Sequence[Query]:
@@ -169,5 +171,5 @@ class Dependence:
         distance = int(np.abs(n * joint - np.outer(child, parents)).sum())
         return np.array([distance * GRID // n if n else 0])
 
-    def chosen(self, query: Query, index: int) -> Query:  # noqa: ARG002
+    def chosen(self, query: Query, index: int) -> Query:
         return query

@@ -73,7 +73,7 @@ def epsilon_of(rho: Number, delta: float) -> float:
             -(Decimal(d).ln() + (1 + beta).ln()) / beta,
         )
         epsilon = max(0.0, _up(_sum_up(terms)))
-    step = 1.0
+    step = 1.0  # `delta_of` may have chosen another alpha, by rounding
     while delta_of(r, epsilon) > d:
         epsilon += step * (math.ulp(epsilon) if epsilon > 0 else math.ulp(rf))
         step *= 2
@@ -103,7 +103,7 @@ def rho_of(epsilon: Number, delta: float) -> float:
             -(Decimal(d).ln() + (1 + beta).ln()) / beta,
         )
         rho = -_up(_sum_up(terms) / (1 + beta))
-    step = 1.0
+    step = 1.0  # `delta_of` may have chosen another alpha, by rounding
     while rho > 0 and delta_of(rho, e) > d:
         rho -= step * math.ulp(rho)
         step *= 2

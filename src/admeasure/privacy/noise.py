@@ -35,10 +35,8 @@ Scores = NDArray[np.int64] | Sequence[int]
 class Noise(Protocol):
     """What a curator draws from."""
 
-    @property
-    def private(self) -> bool:
-        """False: a release made with it is stamped NOT PRIVATE."""
-        ...
+    private: ClassVar[bool]
+    """False: a release made with it is stamped NOT PRIVATE."""
 
     def discrete_gaussian(self, sigma: float, size: int) -> NDArray[np.int64]:
         """Draws y with P(y) ∝ exp(-y² / 2σ²); σ is the float's exact value, 2^-40 to 2^40."""

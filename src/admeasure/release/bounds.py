@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from scipy.optimize import brentq
@@ -96,7 +96,8 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
     mean = (observed + lam * sigma * math.sqrt(cells)) / cells
     if mean <= HALF_NORMAL * sigma:
         return 0.0
-    return cells * float(brentq(lambda x: folded_mean(x, sigma) - mean, 0.0, mean))
+    per_cell = cast(float, brentq(lambda x: folded_mean(x, sigma) - mean, 0.0, mean))
+    return cells * per_cell
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def lines(charges: tuple[Charge, ...]) -> tuple[Line, ...]:
 
 
 def registry_yaml(certificate: Certificate, name: str, columns: tuple[str, ...]) -> str:
-    """The certificate with the fields of the OpenDP deployments registry, for a steward to complete.
+    """The certificate with the fields of the OpenDP deployments registry, to be completed.
 
     Field names follow github.com/opendp/deployments-registry-data (deployments/*.yaml). What only
     the steward knows is left as an empty text.

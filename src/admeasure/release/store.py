@@ -1,11 +1,11 @@
 """A release as a folder: written whole or not at all, read without trust.
 
-    release.json       format, mechanism, certificate, hashes of the other files
-    certificate.yaml   the same promise with the fields of the OpenDP deployments registry
-    schema.toml        workload.toml
-    measurements.npz   noisy answers, one array for each measurement, in the order of the log
-    model.npz          the model's arrays (never pickled)
-    log.jsonl          what the curator gave out, in order, with costs and hashes of the values
+release.json       format, mechanism, certificate, hashes of the other files
+certificate.yaml   the same promise with the fields of the OpenDP deployments registry
+schema.toml        workload.toml
+measurements.npz   noisy answers, one array for each measurement, in the order of the log
+model.npz          the model's arrays (never pickled)
+log.jsonl          what the curator gave out, in order, with costs and hashes of the values
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from admeasure.loop import Budget, Round
 from admeasure.families import HALF_NORMAL
+from admeasure.loop import Budget, Round
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Annealed:
     first: Fraction
     alpha: Fraction
 
-    def next(self, remaining: Fraction, last: Round | None) -> Budget | None:
+    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
         if remaining <= 0:
             return None
         each = self.first
@@ -40,7 +41,7 @@ class Annealed:
         return Budget(select=(1 - self.alpha) * each, measure=self.alpha * each)
 
 
-def _taught_little(last: Round) -> bool:
+def _taught_little(last: Round[Any]) -> bool:
     """||M_rt(p_t) - M_rt(p_{t-1})||_1 <= sqrt(2/π) σ_t n_rt: the change is no more than noise."""
     (measured,) = last.answers
     (after,) = last.after.marginals([measured.query.columns])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from admeasure.loop import Budget, Round
 
@@ -19,7 +20,7 @@ class Even:
     rounds: int
     select: Fraction
 
-    def next(self, remaining: Fraction, last: Round | None) -> Budget | None:  # noqa: ARG002
+    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
         each = self.rho / self.rounds
         if remaining < each:
             return None

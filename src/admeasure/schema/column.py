@@ -50,7 +50,7 @@ class Column(Part):
         """How many levels there are besides `other` and `missing`."""
         raise NotImplementedError
 
-    @cached_property
+    @property
     def levels(self) -> int:
         return self.regular + self.other + (self.missing_values is not None)
 
@@ -118,6 +118,8 @@ class Column(Part):
     @model_validator(mode="after")
     def _is_sound(self) -> Column:
         found = list(self.problems())
+        if "\0" in self.name:
+            found.append("has a name with a NUL character, which no database reads. Rename it")
         if found:
             raise PydanticCustomError("column", "{lines}", {"lines": "\n".join(found)})
         return self

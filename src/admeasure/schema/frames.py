@@ -205,7 +205,7 @@ def _for_pandas(values: np.ndarray, pandas: Any) -> Any:
 
 
 def empty_like(frame: Any) -> Any:
-    """A frame of the same type and no rows, to keep as a pattern where the rows must not be kept."""
+    """A frame of the same type and no rows: a pattern to keep where the rows must not be kept."""
     if frame is None or isinstance(frame, Mapping):
         return None if frame is None else {}
     return nw.from_native(frame, eager_only=True).head(0).to_native()

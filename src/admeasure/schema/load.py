@@ -29,6 +29,7 @@ KINDS: dict[str, type[Part]] = {
     "boolean": BooleanColumn,
     "date": DateColumn,
 }
+_FREE_TEXT = {"title", "description", "source"}
 _SECTIONS: dict[str, type[Part]] = {"table": Table, "privacy": Privacy, "zero": ZeroEntry}
 
 
@@ -119,7 +120,7 @@ def _is_placeholder(value: object) -> bool:
 def _placeholders(document: Mapping[str, Any]) -> Iterator[str]:
     for _, called, fields in _entries(document):
         for field, value in fields.items():
-            if _is_placeholder(value):
+            if field not in _FREE_TEXT and _is_placeholder(value):
                 yield (
                     f"{called} still has `{field} = {PLACEHOLDER}`. "
                     "Fill it in from the codebook rather than from the data."
@@ -144,7 +145,9 @@ def _without_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_placeholder(column: object) -> bool:
-    return isinstance(column, dict) and any(_is_placeholder(v) for v in column.values())
+    return isinstance(column, dict) and any(
+        _is_placeholder(v) for f, v in column.items() if f not in _FREE_TEXT
+    )
 
 
 def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:

@@ -71,7 +71,7 @@ class ExpectedImprovement:
     def select(
         self,
         curator: Curator,
-        workload: Workload,  # noqa: ARG002  (its closure is in the weights)
+        workload: Workload,
         model: TreeModel,
         budget: Budget,
     ) -> Sequence[Query]:

@@ -18,7 +18,7 @@ import numpy as np
 from admeasure.domain import Columns
 from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, to_grid
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Query
+from admeasure.queries import Marginal, Query, Threshold
 
 WEIGHT_GRID = 1 << 12
 """The largest weight of a round as a whole number; the others are rounded relative to it."""
@@ -56,7 +56,7 @@ class MarginalError:
         penalty = round(min(self.penalty[query.columns], LARGEST) * GRID)
         return np.array([self.weight(query.columns) * (distance - penalty)])
 
-    def chosen(self, query: Query, index: int) -> Query:  # noqa: ARG002
+    def chosen(self, query: Query, index: int) -> Query:
         return query
 
 
@@ -64,15 +64,16 @@ class MarginalError:
 class CellError:
     """|q(D) - q(model)|: one score for each cell of each candidate marginal or threshold."""
 
-    answers: Mapping[Query, np.ndarray]
+    answers: Mapping[Marginal | Threshold, np.ndarray]
 
     def sensitivity(self, unit: Unit) -> int:
         return unit.max_rows * GRID
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        assert isinstance(query, Marginal | Threshold)
         return np.abs((query.answer(counts) << GRID_BITS) - to_grid(self.answers[query]))
 
     def chosen(self, query: Query, index: int) -> Query:
-        return query.cell(np.unravel_index(index, self.answers[query].shape))
-
-
+        assert isinstance(query, Marginal | Threshold)
+        codes = np.unravel_index(index, self.answers[query].shape)
+        return query.cell([int(code) for code in codes])

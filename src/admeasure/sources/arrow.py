@@ -110,5 +110,5 @@ def _has_null(child: _Array, start: int, length: int) -> bool:
         return False
     first, last = start // 8, (start + length + 7) // 8
     held = (ctypes.c_uint8 * (last - first)).from_address(child.buffers[0] + first)
-    valid = np.unpackbits(np.frombuffer(held, np.uint8), bitorder="little")
+    valid = np.unpackbits(np.frombuffer(memoryview(held), np.uint8), bitorder="little")
     return not valid[start % 8 :][:length].all()

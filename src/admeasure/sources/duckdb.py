@@ -157,6 +157,7 @@ class _Table:
                 config["temp_directory"] = stack.enter_context(folder)
             connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
             connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET python_enable_replacements = false")
             ordered = "true" if self._unit is not None else "false"
             connection.execute(f"SET preserve_insertion_order = {ordered}")
             try:
@@ -232,7 +233,7 @@ class _Table:
             asked += ["bool_or(u IS NULL) AS m_unit"] * has_unit
             rows = self._encoded(connection, part, names, marks, "INTEGER", with_unit=has_unit)
             queries.append(f"SELECT {', '.join(['count(*) AS n', *asked])} FROM ({rows})")
-        results = [connection.execute(query).fetchone() or () for query in queries]
+        results = [connection.execute(query).fetchall()[0] for query in queries]
         if not any(result[0] for result in results):
             return [*found, NO_ROWS]
         broken = [any(result[i] for result in results) for i in range(1, len(results[0]))]

@@ -110,10 +110,9 @@ def encoding(column: Column, sql_type: str, number: int) -> Encoding:
     names = _Names(f"x{number}", f"t{number}", f"v{number}", f"e{number}")
     if isinstance(column, StringColumn):
         return _string(column, storage, sql_type, names)
-    if storage is Storage.OTHER or (storage is Storage.DAY) != (column.type == "date"):
-        # Texts can be read as any type; everything else only by its own.
-        if storage is not Storage.TEXT:
-            return _unreadable(storage, names)
+    days_alone = (storage is Storage.DAY) == (column.type == "date")
+    if storage is not Storage.TEXT and (storage is Storage.OTHER or not days_alone):
+        return _unreadable(storage, names)
     if isinstance(column, NumberColumn):
         return _number(column, storage, sql_type, names)
     if isinstance(column, Ordered):
@@ -160,7 +159,7 @@ def _string(column: StringColumn, storage: Storage, sql_type: str, n: _Names) ->
     if storage in (Storage.REAL, Storage.DECIMAL):
         return _string_of_numbers(column, storage, sql_type, n)
     texts = (*(column.enum or ()), *dict.fromkeys(column.missing_values or ()))
-    written = f"{_day(n.x)}" if storage is Storage.DAY else n.x
+    written = _day(n.x) if storage is Storage.DAY else n.x
     value = f"enum_code(TRY_CAST(CAST({written} AS VARCHAR) AS {n.e}))"
 
     def code(marks: Marks) -> str:
@@ -242,10 +241,7 @@ def _ordinal(column: Ordered, storage: Storage, n: _Names) -> Encoding:
     """Integers and days."""
     read = sorted(int(m) for m in column.missing_read if abs(m) < _HUGE)
     limit = _LONG if all(abs(m) < _LONG for m in read) else _HUGE
-    if column.type == "date":
-        value = _days(storage, n)
-    else:
-        value = _whole_number(storage, n, limit)
+    value = _days(storage, n) if column.type == "date" else _whole_number(storage, n, limit)
     if isinstance(column, IntegerColumn) and column.enum is not None:
         entries = [(whole(entry), str(code)) for entry, code in sorted(column.index.items())]
     else:

@@ -23,7 +23,8 @@ from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.sql import identifier, text
 
-FORMATS = {
+Format = Literal["csv", "parquet", "duckdb"]
+FORMATS: dict[str, Format] = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".tsv": "csv",
@@ -40,7 +41,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 class Location:
     """Files of one format, or a table of one DuckDB file."""
 
-    format: Literal["csv", "parquet", "duckdb"]
+    format: Format
     paths: tuple[Path, ...]
     table: str | None = None
 
@@ -68,7 +69,7 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
     paths = [path for one in given for path in _expand(one)]
     if not paths:
         raise UsageError("No file is given. Name at least one.")
-    formats = {_format(path) for path in paths}
+    formats: set[Format] = {_format(path) for path in paths}
     if len(formats) > 1:
         raise UsageError("The files are of several formats. Give files of one format.")
     form = formats.pop()
@@ -116,11 +117,11 @@ def _file(path: Path) -> Path:
     return path
 
 
-def _format(path: Path) -> Literal["csv", "parquet", "duckdb"]:
+def _format(path: Path) -> Format:
     name = path.name.lower()
     for suffix, form in FORMATS.items():
         if name.endswith(suffix):
-            return form  # pyright: ignore[reportReturnType]
+            return form
     raise UsageError(
         f"The format of {quoted(path.name)} is unknown: its suffix is not one of "
         f"{', '.join(FORMATS)}."
@@ -235,7 +236,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
             "no other program has it open for writing."
         ) from None
     found = connection.execute(
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'admeasure_data' "
+        "SELECT schema_name, table_name FROM duckdb_tables() "
+        "WHERE database_name = 'admeasure_data' "
         "UNION ALL SELECT schema_name, view_name FROM duckdb_views() "
         "WHERE database_name = 'admeasure_data' AND NOT internal ORDER BY ALL"
     ).fetchall()

@@ -1,11 +1,14 @@
-"""The convex dual of the maximum entropy fit, over one table theta_i for each distinct clique:
+"""The convex dual of the maximum entropy fit, over one table phi_c for each maximal clique.
 
-    minimise  N log Z(theta) - sum theta_i . y_i + (kappa / 2 sigma_0) sum sigma_i^2 |theta_i|^2.
+With the measurements' information as effects (r_A, tau_A) (`residuals.py`),
 
-Its gradient is N mu_i - y_i + (kappa / sigma_0) sigma_i^2 theta_i. A clique inside another keeps
-its own table and its own term, so the objective is exact; for the contraction its table is added to
-the smallest clique that contains it, and its marginal is a projection of that clique's.
-Cells that cannot occur have y = theta = 0 and take no part.
+    minimise  N log Z(phi) - sum theta_A . r_A + (kappa / 2 sigma_0) sum tau_A^2 |theta_A|^2
+
+where theta_A is the effect of A in the sum of all phi_c. Tables on overlapping cliques can express
+the same theta in many ways; the function does not change along those, so nothing is lost and the
+curvature that remains is the model's own. (One table for each measurement instead would leave
+directions in which only the slack bends the function; they take thousands of steps.)
+Cells that cannot occur are measured as 0 and have potential -inf inside the contraction.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from admeasure.families.graphical.beliefs import ContradictionError
 from admeasure.families.graphical.contraction import Contraction
 from admeasure.families.graphical.lbfgs import Point
 from admeasure.families.graphical.model import GraphicalModel
+from admeasure.families.graphical.residuals import Effects
 from admeasure.families.graphical.statistics import Statistic, Zeros, impossible
 from admeasure.families.graphical.tables import aligned, project
 from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
@@ -37,126 +41,163 @@ class Dual:
         ratio: float,
     ) -> None:
         levels = tree.levels
+        self._levels = levels
         self._statistics = tuple(statistics)
         self._total = total
-        measured = [s.clique for s in statistics]
-        tops = maximal([*measured, *(z.clique for z in zeros)])
-        self._cliques = [*measured, *(top for top in tops if top not in set(measured))]
-        sizes = [cells_of(levels, clique) for clique in self._cliques]
+        self._cliques = maximal(s.clique for s in statistics)
+        self._shapes = [tuple(levels[a] for a in clique) for clique in self._cliques]
+        sizes = [math.prod(shape) for shape in self._shapes]
         cuts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).tolist()
         self._slices = [slice(a, b) for a, b in itertools.pairwise(cuts)]
-        self._shapes = [tuple(levels[a] for a in clique) for clique in self._cliques]
-        self._cells = cuts[len(measured)]
-        self._all_cells = cuts[-1]
+        self._cells = cuts[-1]
 
-        by_cells = sorted(range(len(self._cliques)), key=lambda t: (sizes[t], self._cliques[t]))
-        sets = [frozenset(clique) for clique in self._cliques]
-        self._inner: list[tuple[int, int]] = []
-        """(clique, the smallest clique that contains it), smallest first."""
-        for t in by_cells:
-            parent = next((k for k in by_cells if sets[t] < sets[k]), None)
-            if parent is not None:
-                self._inner.append((t, parent))
+        self._effects = Effects(levels, self._cliques)
+        self._gather_information(ratio)
+        self._prepare_contraction(tree, zeros)
+
+    def _gather_information(self, ratio: float) -> None:
+        effects, levels = self._effects, self._levels
+        precision = dict.fromkeys(effects.sets, 0.0)
+        for statistic in self._statistics:
+            clique = statistic.clique
+            share = 1.0 / (cells_of(levels, clique) * statistic.sigma**2)
+            for size in range(1, len(clique) + 1):
+                for subset in itertools.combinations(clique, size):
+                    precision[subset] += share
+        variance = [
+            1.0 / (precision[subset] * size)
+            for subset, size in zip(effects.sets, effects.sizes, strict=True)
+        ]
+        weighted = [s.mean.reshape(-1) / s.sigma**2 for s in self._statistics]
+        seen = effects.lift_from([s.clique for s in self._statistics]).T @ np.concatenate(
+            [np.zeros(0), *weighted]
+        )
+        tau_squared = effects.per_set(variance)
+        self._r = tau_squared * effects.centred(seen)
+        self._slack = ratio * tau_squared
+        of_set = dict(zip(effects.sets, variance, strict=True))
+        bend, noise = [], []
+        for clique in self._cliques:
+            own = cells_of(levels, clique)
+            stiffness = 0.0
+            for size in range(1, len(clique) + 1):
+                for subset in itertools.combinations(clique, size):
+                    share = cells_of(levels, subset) / own
+                    diagonal = math.prod(1 - 1 / levels[a] for a in subset)
+                    stiffness += ratio * of_set[subset] * share**2 * diagonal
+            bend.append(stiffness)
+            noise.append(math.sqrt(of_set[clique]))
+        sizes = [part.stop - part.start for part in self._slices]
+        self._stiffness = np.repeat(bend, sizes)
+        self._tau = np.repeat(noise, sizes)
+
+    def _prepare_contraction(self, tree: Tree, zeros: Sequence[Zeros]) -> None:
+        tops = maximal([*self._cliques, *(z.clique for z in zeros)])
         self._contraction = Contraction(tree, tops)
-        self._tops = [self._cliques.index(top) for top in tops]
+        self._plain = tops == self._cliques
+        self._homes = [
+            next(t for t, top in enumerate(tops) if set(top) >= set(clique))
+            for clique in self._cliques
+        ]
         self._forbidden = None
         if zeros:
-            self._forbidden = np.concatenate(
-                [np.zeros(0, bool), *(impossible(levels, top, zeros).reshape(-1) for top in tops)]
-            )
-        flat = [np.zeros(0)]
-        self._y = np.concatenate([*flat, *(s.mean.reshape(-1) for s in statistics)])
-        self._sigma = np.repeat([s.sigma for s in statistics], sizes[: len(measured)])
-        self._slack = ratio * self._sigma * self._sigma
-        possible = [np.zeros(0, bool), *(s.possible.reshape(-1) for s in statistics)]
-        self._possible = np.concatenate(possible)
-        self._any_impossible = not self._possible.all()
+            masks = [impossible(self._levels, top, zeros).reshape(-1) for top in tops]
+            self._forbidden = np.concatenate(masks)
 
     def initial(self, start: GraphicalModel | None) -> np.ndarray:
         """Where to start: the potentials of `start`, and for cliques that it lacks the step that
         would be exact if nothing else moved, one clique for each attribute."""
-        theta = np.zeros(self._cells)
+        phi = np.zeros(self._cells)
+        views = self._views(phi)
+        known = {} if start is None else start.potentials
+        for clique, table in known.items():
+            for view, home in zip(views, self._cliques, strict=True):
+                if set(clique) <= set(home):
+                    view += aligned(table, clique, home)
+                    break
+        if start is None:
+            start = GraphicalModel.uniform(self._levels, self._total)
         moved: set[int] = set()
-        known = {} if start is None else dict(start.potentials)
-        fresh = []
-        for t, statistic in enumerate(self._statistics):
-            table = known.get(statistic.clique)
-            if table is not None:
-                theta[self._slices[t]] = np.where(statistic.possible, table, 0.0).reshape(-1)
-            else:
-                fresh.append(t)
-        if start is None and fresh:
-            start = GraphicalModel.uniform(self._contraction.levels, self._total)
-        for t in sorted(fresh, key=lambda t: (self._y[self._slices[t]].size, self._cliques[t])):
-            clique = self._cliques[t]
-            if start is None or moved & set(clique):
+        for statistic in sorted(self._statistics, key=lambda s: (s.mean.size, s.clique)):
+            clique = statistic.clique
+            if moved & set(clique) or any(set(clique) <= set(other) for other in known):
                 continue
             moved |= set(clique)
-            part = self._slices[t]
-            expected = start.marginal(clique).reshape(-1) * (self._total / start.total)
-            theta[part] = np.where(
-                self._possible[part], _lone_step(expected, self._y[part], self._slack[part]), 0.0
-            )
-        return theta
+            t = next(t for t, home in enumerate(self._cliques) if set(clique) <= set(home))
+            slack = self._stiffness[self._slices[t].start]
+            expected = start.marginal(clique) * (self._total / start.total)
+            step = _lone_step(expected, statistic.mean, slack)
+            views[t] += aligned(np.where(statistic.possible, step, 0.0), clique, self._cliques[t])
+        return phi
 
-    def evaluate(self, theta: np.ndarray) -> Point:
-        log_z, top_mu = self._contraction.run(self._spread(theta))
-        if log_z == -math.inf and np.isfinite(theta).all():
-            raise ContradictionError
-        mu = self._gather(top_mu)
-        mu *= self._total
+    def evaluate(self, phi: np.ndarray) -> Point:
+        log_z, mu = self._marginals(phi)
+        theta = self._effects.of(phi)
         pull = self._slack * theta
-        value = self._total * log_z - float(theta @ self._y) + 0.5 * float(theta @ pull)
-        gradient = mu - self._y
-        gradient += pull
-        if self._any_impossible:
-            gradient[~self._possible] = 0.0
-        mu += self._slack
-        return Point(theta, value, gradient, mu)
+        value = self._total * log_z - float(theta @ self._r) + 0.5 * float(theta @ pull)
+        # Without the constant effect, which the total fixes.
+        value -= self._total * float(phi @ self._uniform)
+        mu *= self._total
+        pull -= self._r
+        gradient = mu + self._effects.spread(pull)
+        gradient -= self._total * self._uniform
+        mu += self._stiffness
+        return Point(phi, value, gradient, mu)
+
+    @property
+    def _uniform(self) -> np.ndarray:
+        return np.concatenate(
+            [np.zeros(0), *(np.full(s.stop - s.start, 1 / (s.stop - s.start)) for s in self._slices)]
+        )
 
     def distance(self, point: Point) -> float:
-        """Root mean square of the gradient in units of sigma."""
-        scaled = point.gradient / self._sigma
+        """Root mean square of the gradient in units of the maximal cliques' noise."""
+        scaled = point.gradient / self._tau
         return math.sqrt(float(scaled @ scaled) / max(1, scaled.size))
 
     def objective(self, point: Point) -> float:
-        """Half the weighted sum of squared residuals N mu - y."""
-        residual = (point.gradient - self._slack * point.x) / self._sigma
-        return 0.5 * float(residual @ residual)
+        """Half the weighted sum of squared residuals N mu - y over what was measured."""
+        _, mu = self._marginals(point.x)
+        tables = dict(zip(self._cliques, self._views(mu), strict=True))
+        value = 0.0
+        for statistic in self._statistics:
+            home = next(c for c in self._cliques if set(statistic.clique) <= set(c))
+            expected = self._total * project(tables[home], home, statistic.clique)
+            value += 0.5 * float((((expected - statistic.mean) / statistic.sigma) ** 2).sum())
+        return value
 
-    def potentials(self, theta: np.ndarray) -> dict[Clique, np.ndarray]:
-        return {
-            statistic.clique: theta[self._slices[t]].reshape(self._shapes[t]).copy()
-            for t, statistic in enumerate(self._statistics)
-        }
+    def potentials(self, phi: np.ndarray) -> dict[Clique, np.ndarray]:
+        views = self._views(phi)
+        return {clique: view.copy() for clique, view in zip(self._cliques, views, strict=True)}
 
-    def _spread(self, theta: np.ndarray) -> np.ndarray:
-        """The contraction's log potentials: every table added into the maximal clique above it."""
-        tables = np.zeros(self._all_cells)
-        tables[: self._cells] = theta
-        views = [tables[part].reshape(shape) for part, shape in self._views()]
-        for t, parent in self._inner:
-            views[parent] += aligned(views[t], self._cliques[t], self._cliques[parent])
-        flat = np.concatenate([tables[self._slices[t]] for t in self._tops] or [tables])
+    def _marginals(self, phi: np.ndarray) -> tuple[float, np.ndarray]:
+        """log Z and the flat marginals (probabilities) of the maximal measured cliques."""
+        if self._plain and self._forbidden is None:
+            log_z, mu = self._contraction.run(phi)
+            return log_z, mu
+        flat = np.zeros(self._contraction.cells)
+        tops = self._contraction.views(flat)
+        for t, clique, view in zip(self._homes, self._cliques, self._views(phi), strict=True):
+            tops[t] += aligned(view, clique, self._contraction.cliques[t])
         if self._forbidden is not None:
             flat[self._forbidden] = -np.inf
-        return flat
+        log_z, top_mu = self._contraction.run(flat)
+        if log_z == -math.inf and np.isfinite(phi).all():
+            raise ContradictionError
+        mu = np.empty(self._cells)
+        tables = self._contraction.views(top_mu)
+        for t, clique, view in zip(self._homes, self._cliques, self._views(mu), strict=True):
+            view[...] = project(tables[t], self._contraction.cliques[t], clique)
+        return log_z, mu
 
-    def _gather(self, top_mu: np.ndarray) -> np.ndarray:
-        """The marginals of the measured cliques from those of the maximal ones."""
-        tables = np.empty(self._all_cells)
-        for t, table in zip(self._tops, self._contraction.views(top_mu), strict=True):
-            tables[self._slices[t]] = table.reshape(-1)
-        views = [tables[part].reshape(shape) for part, shape in self._views()]
-        for t, parent in reversed(self._inner):
-            views[t][...] = project(views[parent], self._cliques[parent], self._cliques[t])
-        return tables[: self._cells]
-
-    def _views(self):
-        return zip(self._slices, self._shapes, strict=True)
+    def _views(self, flat: np.ndarray) -> list[np.ndarray]:
+        return [
+            flat[part].reshape(shape)
+            for part, shape in zip(self._slices, self._shapes, strict=True)
+        ]
 
 
-def _lone_step(expected: np.ndarray, y: np.ndarray, slack: np.ndarray) -> np.ndarray:
+def _lone_step(expected: np.ndarray, y: np.ndarray, slack: float) -> np.ndarray:
     """The root of expected exp(t) + slack t = y in every cell, by Newton from the right.
 
     The left side is convex and increasing, so from a point above the root the steps descend to it.

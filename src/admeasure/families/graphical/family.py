@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class TreeModel:
 
     domain: Domain
     core: GraphicalModel
-    kind: str = "graphical"
+    kind: ClassVar[str] = "graphical"
 
     @property
     def total(self) -> float:

@@ -1,0 +1,166 @@
+"""`fit`: run a mechanism and write a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from admeasure.cli.console import Bar, banner, note, progress, say, say_json, warn
+from admeasure.cli.options import mechanism_of
+from admeasure.cli.profile import profiled
+from admeasure.cli.run import Interrupted
+from admeasure.errors import UsageError
+from admeasure.fitting import ChargeTo
+from admeasure.fitting import fit as run_fit
+from admeasure.mechanisms import Mechanism
+from admeasure.privacy.convert import rho_of
+from admeasure.privacy.journal import Event
+from admeasure.release import Release
+from admeasure.release.store import partial_folder
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    data: str
+    schema: Path
+    workload: str
+    epsilon: float
+    delta: float
+    mechanism: str
+    options: tuple[str, ...]
+    out: Path
+    public: str | None
+    ledger: Path | None
+    dataset: str | None
+    seed: int | None
+    resume: bool
+
+
+def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
+    mechanism = _checked(request, known)
+    if request.seed is not None:
+        warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
+    seconds: dict[str, float] | None = None
+    if profile:
+        release, seconds = profiled(lambda: _run(request, mechanism))
+    else:
+        release = _run(request, mechanism)
+    if json:
+        say_json(_facts(release, request.out) | ({"profile": seconds} if seconds else {}))
+    else:
+        _print(release, request)
+    if seconds and not json:
+        note("")
+        note("where the time went, in seconds (a step includes the steps it calls):")
+        for what, spent in seconds.items():
+            note(f"  {what:<22} {spent:9.3f}")
+
+
+def _checked(request: Request, known: Sequence[str]) -> Mechanism:
+    if request.data.startswith("-"):
+        raise UsageError(f"DATA comes first, before {request.data}: admeasure fit DATA …")
+    if request.public is not None:
+        raise UsageError(
+            "--public is reserved: no mechanism of this version learns from a public table. "
+            "Leave it out."
+        )
+    if (request.ledger is None) != (request.dataset is None):
+        raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
+    return mechanism_of(request.mechanism, request.options, known)
+
+
+def _run(request: Request, mechanism: Mechanism) -> Release:
+    charge_to = None
+    if request.ledger is not None and request.dataset is not None:
+        charge_to = ChargeTo(request.ledger, request.dataset)
+    rho = Fraction(rho_of(request.epsilon, request.delta))
+    try:
+        with progress() as make:
+            return run_fit(
+                request.data,
+                request.schema,
+                workload=request.workload,
+                mechanism=mechanism,
+                epsilon=request.epsilon,
+                delta=request.delta,
+                out=request.out,
+                charge_to=charge_to,
+                seed=request.seed,
+                resume=request.resume,
+                listeners=(_spending(make, rho),),
+                reading=_first_used(make, f"reading {request.data}"),
+            )
+    except KeyboardInterrupt:
+        if not partial_folder(request.out).exists():
+            raise
+        raise Interrupted(
+            f"What was released so far is kept in {partial_folder(request.out)}. Run the same "
+            "command with --resume to continue; nothing is charged twice."
+        ) from None
+
+
+def _first_used(make: Callable[[str], Bar], label: str) -> Bar:
+    """A bar that appears when its step begins."""
+    made: list[Bar] = []
+
+    def tell(part: float) -> None:
+        if not made:
+            made.append(make(label))
+        made[0](part)
+
+    return tell
+
+
+def _spending(make: Callable[[str], Bar], rho: Fraction) -> Callable[[Event], None]:
+    """A listener that shows how much of the run's budget is spent."""
+    tell = _first_used(make, "spending the budget")
+    spent = Fraction(0)
+
+    def hear(event: Event) -> None:
+        nonlocal spent
+        spent += Fraction(event["rho"])
+        tell(float(spent / rho))
+
+    return hear
+
+
+def _facts(release: Release, out: Path) -> dict[str, Any]:
+    c = release.certificate
+    return {
+        "mechanism": c.mechanism,
+        "options": c.options,
+        "epsilon": c.epsilon,
+        "delta": c.delta,
+        "neighbours": c.neighbours,
+        "rho": c.rho,
+        "rho_spent": c.rho_spent,
+        "private": c.private,
+        "stamp": c.stamp,
+        **release.facts,
+        "rows": release.rows,
+        "measurements": len(release.measurements),
+        "notes": list(c.notes),
+        "release": str(out),
+    }
+
+
+def _print(release: Release, request: Request) -> None:
+    c, facts = release.certificate, release.facts
+    if c.stamp:
+        banner(c.stamp)
+    say(f"{c.mechanism}: {c.promise}")
+    say(
+        f"{facts['rounds']} round(s), {len(release.measurements)} measurement(s), "
+        f"{facts['seconds']:.1f} s, {facts['peak_megabytes']:.0f} MB at the most."
+    )
+    for text in c.notes:
+        say(text)
+    say(f"The release is in {request.out}. It may be used without further cost:")
+    say(f"  admeasure answer {request.out} QUERIES.toml")
+    say(f"  admeasure sample {request.out} -n ROWS -o FILE.csv")
+    say(f"  admeasure report {request.out} -o report.txt")

@@ -1,0 +1,126 @@
+"""`evaluate` and `report`: how good a release is, by the private table or by its own evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from admeasure.cli.console import banner, note, progress, say, say_json, table
+from admeasure.cli.files import refuse_to_overwrite, write_text
+from admeasure.errors import UsageError
+from admeasure.evaluate import NOT_PRIVATE, Errors, compare
+from admeasure.release import Release
+from admeasure.report.text import text_report
+from admeasure.schema import Privacy, Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.sources.open import open_source
+from admeasure.workload import Workload, parse_workload
+
+MARK = ".NOT-PRIVATE"
+
+
+def evaluate(
+    target: str,
+    data: str,
+    schema_path: Path,
+    workload_text: str,
+    rows: int | None,
+    seed: int | None,
+    *,
+    json: bool,
+) -> None:
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be at least 1; it is {rows}.")
+    schema = Schema.load(schema_path)
+    workload = parse_workload(workload_text, schema.domain)
+    release = Release.load(target) if Path(target).is_dir() else None
+    if release is None and rows is not None:
+        raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
+    if release is not None and release.schema.domain != schema.domain:
+        raise UsageError(f"{target} was made with other columns or levels than {schema_path} has.")
+    with progress() as make:
+        truth = open_source(data, schema, progress=make(f"reading {data}"))
+        make("comparing")
+        if release is None:
+            table_source = open_source(target, without_unit(schema), progress=None)
+            errors = compare(truth.counts, table_source.counts, workload, schema.domain)
+        else:
+            errors = compare(truth.counts, release.model.marginals, workload, schema.domain)
+        sampled = None
+        if release is not None and rows is not None:
+            sampled = _sampled(release, rows, seed, workload, truth.counts)
+    if json:
+        facts: dict[str, Any] = {"stamp": NOT_PRIVATE, "target": target, **errors.to_json()}
+        say_json(facts if sampled is None else facts | {"sampled": sampled.to_json()})
+        return
+    banner(NOT_PRIVATE)
+    kind = "the model's answers" if release is not None else target
+    _print(errors, kind, sampled, rows)
+    banner(NOT_PRIVATE)
+
+
+def _sampled(
+    release: Release, rows: int, seed: int | None, workload: Workload, truth: Any
+) -> Errors:
+    import numpy as np
+
+    codes = release.model.sample(rows, np.random.default_rng(seed))
+    source = MemorySource.from_codes(codes, without_unit(release.schema))
+    return compare(truth, source.counts, workload, release.schema.domain)
+
+
+def without_unit(schema: Schema) -> Schema:
+    """The schema of synthetic rows, which belong to nobody."""
+    if schema.privacy.unit_column is None:
+        return schema
+    return Schema(
+        table=schema.table,
+        privacy=Privacy(unit="row", neighbours=schema.privacy.neighbours),
+        columns=schema.columns,
+        zero=schema.zero,
+    )
+
+
+def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) -> None:
+    say(
+        f"{errors.marginals:,} marginals, {errors.queries:,} queries. Errors are of shares of the "
+        "rows."
+    )
+    say()
+    sides = [(kind, errors)] + ([(f"{rows:,} sampled rows", sampled)] if sampled and rows else [])
+    lines = [
+        [
+            name,
+            f"{e.workload_error:.5f}",
+            f"{e.max_error:.5f}",
+            f"{e.mean_error:.3g}",
+            f"{e.rmse:.3g}",
+        ]
+        for name, e in sides
+    ]
+    for line in table(["", "workload error", "max error", "mean error", "rmse"], lines):
+        say(line)
+    for name, e in sides:
+        say(f"{name}: {e.in_words}.")
+    say()
+    worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
+    for line in table(["answered worst", "L1 error"], worst):
+        say(line)
+
+
+def report(path: Path, out: Path, internal: str | None, confidence: float, *, force: bool) -> None:
+    if internal is not None and MARK not in out.name:
+        out = out.with_name(f"{out.stem}{MARK}{out.suffix}")
+    refuse_to_overwrite(out, force=force)
+    release = Release.load(path)
+    errors = None
+    if internal is not None:
+        with progress() as make:
+            source = open_source(internal, release.schema, progress=make(f"reading {internal}"))
+        errors = compare(
+            source.counts, release.model.marginals, release.workload, release.schema.domain
+        )
+    write_text(out, text_report(release, confidence=confidence, errors=errors))
+    if errors is not None:
+        note(NOT_PRIVATE)
+    say(f"Wrote {out}.")

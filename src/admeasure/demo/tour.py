@@ -1,0 +1,124 @@
+"""`admeasure demo`: every verb on the bundled table, as the commands a user would type."""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+
+from admeasure.cli.console import BOLD, DIM, say, styled
+from admeasure.cli.options import PREFERRED
+from admeasure.errors import UsageError
+from admeasure.mechanisms import REGISTRY
+
+EPSILON, TOTAL = "1", "3"
+FILES = ("schema.toml", "workload.toml", "questions.toml")
+
+
+def run(out: Path | None) -> None:
+    """Write the bundle to a folder and go through the verbs there."""
+    started = time.perf_counter()
+    folder = _folder(out)
+    mechanism = next(name for name in PREFERRED if name in REGISTRY)
+    _bundle(folder)
+    f = {name: str(folder / name) for name in ("people.csv", *FILES, "budget.db", "release")}
+    given = ["--schema", f["schema.toml"], "--workload", f["workload.toml"]]
+
+    _tell(
+        f"A private table of simulated people, its schema, a workload and questions are in "
+        f"{folder}."
+    )
+    _tell("The schema is written from public knowledge. Does the table satisfy it?")
+    _command("check", f["people.csv"], "--schema", f["schema.toml"])
+    _tell("A budget for all that will ever be released about these people:")
+    _command("ledger", "create", f["budget.db"], "--dataset", "people", "--epsilon", TOTAL)
+    _tell("What would a third of it buy? This reads no data.")
+    _command("plan", *given, "--epsilon", EPSILON, "--mechanism", mechanism)
+    _tell("Spend it. Only this step reads the table; what it releases is noisy.")
+    budget = ["--epsilon", EPSILON, "--mechanism", mechanism]
+    book = ["--ledger", f["budget.db"], "--dataset", "people"]
+    _command("fit", f["people.csv"], *given, *budget, *book, "--out", f["release"])
+    _rows(mechanism, f["release"], folder)
+    _tell("Questions, with intervals for the true counts. These cost nothing, as often as you ask.")
+    _command("answer", f["release"], f["questions.toml"])
+    _tell(
+        "How to read it: 'rows' is the release's answer, and the true count lies between 'from' and"
+        "\n'to', but for one interval in twenty. A narrow interval is an answer to rely on. Married"
+        "\nchildren are ruled out by the schema, so the release has none."
+    )
+    _tell("A summary that may be published with the release:")
+    _command("report", f["release"], "-o", str(folder / "report.txt"))
+    _tell("What is left of the budget:")
+    _command("ledger", "show", f["budget.db"], "--dataset", "people")
+    _tell("You hold the table, so you may look at the true errors. Nobody else may:")
+    _command("evaluate", f["release"], f["people.csv"], *given)
+    _next(f, folder, time.perf_counter() - started)
+
+
+def _rows(mechanism: str, release: str, folder: Path) -> None:
+    from admeasure.release import Release
+
+    try:
+        Release.load(release).sample_columns(1)
+    except UsageError:
+        _tell(f"{mechanism} answers questions and makes no rows, so there is nothing to sample.")
+        return
+    _tell("Synthetic rows, to be used in place of the table:")
+    _command("sample", release, "-n", "20000", "-o", str(folder / "synthetic.csv"))
+
+
+def _command(*argv: str) -> None:
+    """Show the command and run it, as the shell would."""
+    from admeasure.cli.app import command
+
+    line = shlex.join(["admeasure", *argv])
+    sys.stderr.flush()
+    say(styled(f"$ {line}", BOLD, sys.stdout))
+    sys.stdout.flush()
+    command().main(list(argv), prog_name="admeasure", standalone_mode=False)
+    sys.stdout.flush()
+
+
+def _tell(text: str) -> None:
+    say()
+    for line in text.splitlines():
+        print(styled("# " + line, DIM, sys.stdout))
+
+
+def _folder(out: Path | None) -> Path:
+    """A new folder; the default name gets a number where it is taken."""
+    if out is not None:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(f"{out} exists already. Name another folder, or remove it first.")
+        return _made(out)
+    taken = (Path("admeasure-demo" + (f"-{i}" if i > 1 else "")) for i in range(1, 10_000))
+    return _made(next(folder for folder in taken if not folder.exists()))
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+    return folder
+
+
+def _bundle(folder: Path) -> None:
+    here = files("admeasure.demo")
+    table = gzip.decompress((here / "people.csv.gz").read_bytes())
+    (folder / "people.csv").write_bytes(table)
+    for name in FILES:
+        (folder / name).write_bytes((here / name).read_bytes())
+
+
+def _next(f: dict[str, str], folder: Path, seconds: float) -> None:
+    others = ", ".join(REGISTRY)
+    _tell(f"That was everything, in {seconds:.0f} seconds. What to try next:")
+    say(f"- Read {folder / 'report.txt'} and {Path(f['release']) / 'certificate.yaml'}.")
+    say(f"- Change {f['questions.toml']} and run `admeasure answer` again: it costs nothing.")
+    say("- Fit again until the budget book refuses; see `admeasure ledger show`.")
+    say(f"- Try another mechanism ({others}) or a wider workload: --workload all-2way.")
+    say("- Start on a table of your own: `admeasure draft DATA -o schema.toml`.")

@@ -1,0 +1,135 @@
+"""A release in plain text: what it is, what it promises, what it cost, how good it says it is.
+
+Everything comes from the release, so the text may be published as the release may. True errors
+come in only where they are handed in, and then NOT PRIVATE stands at the top and at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from admeasure.domain import Columns
+from admeasure.errors import UsageError
+from admeasure.evaluate.errors import NOT_PRIVATE, Errors
+from admeasure.queries import Cell
+from admeasure.release import Answer, Bound, Release
+from admeasure.workload import Question
+
+LEVELS_SHOWN = 12
+BOUNDS_SHOWN = 30
+CHARGES_SHOWN = 30
+
+
+def text_report(release: Release, *, confidence: float = 0.95, errors: Errors | None = None) -> str:
+    """The report; with `errors`, the internal one."""
+    stamps = [s for s in (NOT_PRIVATE if errors else None, release.certificate.stamp) if s]
+    parts = [
+        *([f"*** {stamp} ***" for stamp in stamps]),
+        *_head(release),
+        *_charges(release),
+        *(_errors(errors) if errors else ()),
+        *_bounds(release, confidence),
+        *_columns(release, confidence),
+        *([f"*** {stamp} ***" for stamp in stamps]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _title(text: str) -> list[str]:
+    return ["", text, "-" * len(text)]
+
+
+def _head(release: Release) -> Iterator[str]:
+    c, table = release.certificate, release.schema.table
+    yield f"Release of {table.name!r} by {c.mechanism}, admeasure {c.version}, {c.created}"
+    if table.description:
+        yield table.description
+    yield from _title("What is promised")
+    yield c.promise
+    yield f"Noise: {c.noise}."
+    if c.dataset:
+        yield f"Charged to the data set {c.dataset!r} in a budget book."
+    yield f"The table has about {release.rows:,} rows, by this release's own belief."
+    yield "Not protected: " + "; ".join(c.unprotected) + "."
+    yield from c.notes
+
+
+def _charges(release: Release) -> Iterator[str]:
+    c = release.certificate
+    yield from _title("What was spent")
+    if not c.charges:
+        yield "Nothing was charged."
+        return
+    for line in c.charges[:CHARGES_SHOWN]:
+        times = f" in {line.times} charges" if line.times > 1 else ""
+        yield f"{line.rho:12.6g}  {line.what}{times}"
+    rest = c.charges[CHARGES_SHOWN:]
+    if rest:
+        yield f"{sum(line.rho for line in rest):12.6g}  {len(rest)} more; release.json lists all"
+    yield f"{c.rho_spent:12.6g}  of rho {c.rho:.6g}"
+
+
+def _errors(errors: Errors) -> Iterator[str]:
+    yield from _title("True errors (NOT PRIVATE)")
+    yield f"Workload error {errors.workload_error:.5f}: {errors.in_words}."
+    yield (
+        f"Over {errors.queries:,} queries in {errors.marginals:,} marginals: largest "
+        f"{errors.max_error:.5f}, mean {errors.mean_error:.3g}, rmse {errors.rmse:.3g} (of shares)."
+    )
+    yield from (f"{w.error:12.5f}  {w.query}" for w in errors.worst)
+
+
+def _bounds(release: Release, confidence: float) -> Iterator[str]:
+    yield from _title(f"The workload, worst first ({100 * confidence:g}% bounds, each by itself)")
+    yield "The L1 distance between the true marginal and the release's is at most, as a share of"
+    yield "the rows (2 says nothing):"
+    bounds = release.bounds(confidence=confidence)
+    ranked = sorted(bounds.items(), key=lambda item: (-item[1].error, item[0]))
+    for columns, bound in ranked[:BOUNDS_SHOWN]:
+        yield f"{_share(release, bound):12.4f}  {', '.join(columns)} ({bound.kind})"
+    if len(ranked) > BOUNDS_SHOWN:
+        yield f"{'':12}  and {len(ranked) - BOUNDS_SHOWN} better ones"
+
+
+def _columns(release: Release, confidence: float) -> Iterator[str]:
+    yield from _title(f"The columns, worst known first ({100 * confidence:g}% intervals, in rows)")
+    known: list[tuple[str, Bound]] = []
+    silent: list[str] = []
+    for column in release.schema.columns:
+        try:
+            bound = release.evidence.bounds([(column.name,)], confidence)[(column.name,)]
+            known.append((column.name, bound))
+        except UsageError:  # answers only, and this column was not asked about
+            silent.append(column.name)
+    for name, bound in sorted(known, key=lambda item: (-item[1].error, item[0])):
+        yield ""
+        yield f"{name}: within {_share(release, bound):.4f} in all ({bound.kind})"
+        yield from _levels(release, name, confidence)
+    if silent:
+        yield ""
+        yield "The release does not answer: " + ", ".join(silent) + "."
+
+
+def _levels(release: Release, name: str, confidence: float) -> Iterator[str]:
+    labels = release.schema.column(name).labels
+    columns: Columns = (name,)
+    (counts,) = release.model.marginals([columns])
+    largest = sorted(range(len(labels)), key=lambda code: (-float(counts[code]), code))
+    shown = sorted(largest[:LEVELS_SHOWN])
+    answers = release.answer(
+        [Question(labels[code], Cell(columns, (code,))) for code in shown], confidence=confidence
+    )
+    width = max(len(a.name) for a in answers)
+    yield from (f"  {_line(a, width)}" for a in answers)
+    if len(labels) > len(shown):
+        yield f"  and {len(labels) - len(shown):,} rarer levels"
+
+
+def _line(answer: Answer, width: int) -> str:
+    return (
+        f"{answer.name:<{width}}  {answer.value:>12,.0f}  [{answer.low:,.0f}, {answer.high:,.0f}]"
+    )
+
+
+def _share(release: Release, bound: Bound) -> float:
+    return min(2.0, bound.error / max(1, release.rows))
