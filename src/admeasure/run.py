@@ -1,9 +1,10 @@
 """A run under way: what was asked for, its folder and journal, its entry in the budget book.
 
 Order of events, so that a kill at any moment leaves the book readable and never short:
-the whole budget is reserved in the book; the run's folder and journal are made; the mechanism
-draws, each result on disk before it is used; the release is written whole; the reservation is
-settled at what was spent; the run's folder goes. A run that never gets there stays charged.
+the run's folder is made; the whole budget is reserved in the book; the journal is opened; the
+mechanism draws, each result on disk before it is used; the release is written whole; the
+reservation is settled at what was spent; the run's folder goes. A run that never gets there stays
+charged.
 """
 
 from __future__ import annotations
@@ -112,17 +113,33 @@ class Run:
 
     def __enter__(self) -> Journal:
         """Reserve the budget, unless the interrupted run did, and open the journal."""
-        if not self._resumed:
-            self._entry = self._reserve()
         if self._folder is None:
+            self._entry = self._reserve()
             self._journal = Journal()
             return self._journal
         if not self._resumed:
-            self._folder.mkdir(mode=0o700)
-            text = json.dumps({"settings": self._request.settings(), "entry": self._entry})
-            (self._folder / "run.json").write_text(text)
+            self._begin(self._folder)
         self._journal = FileJournal(self._folder / "journal.jsonl")
         return self._journal
+
+    def _begin(self, folder: Path) -> None:
+        """The folder comes first: where it cannot be made, or is another run's, nothing is charged.
+
+        A kill between the two leaves an empty folder and no charge, or a charge without a run.
+        """
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise UsageError(
+                f"{folder} could not be made: {error.strerror}. Name another place."
+            ) from None
+        try:
+            self._entry = self._reserve()
+        except BaseException:
+            folder.rmdir()
+            raise
+        text = json.dumps({"settings": self._request.settings(), "entry": self._entry})
+        (folder / "run.json").write_text(text)
 
     def finish(self, release: Release, spent: Fraction) -> None:
         """Write the release, then settle with the book, then drop the journal."""

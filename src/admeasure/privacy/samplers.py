@@ -111,7 +111,7 @@ def race(bits: BitSource, scores: NDArray[np.int64], step: Fraction, k: int) -> 
 
 
 def _proposals(wanted: int) -> int:
-    """Enough that a small request is nearly always met at once: at least half are accepted."""
+    """Enough that a small request is nearly always met at once: at least 44% are accepted."""
     return min(BLOCK, wanted + wanted // 2 + 16)
 
 

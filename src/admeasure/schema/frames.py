@@ -37,7 +37,7 @@ class Frame:
         self._columns: Mapping[str, Any] | None = None
         if isinstance(native, Mapping):
             self._columns = native
-            self.names = [str(name) for name in native]
+            self.names = list(native)
             lengths = {len(column) for column in native.values()}
             if len(lengths) > 1:
                 raise DataError("The columns of the table differ in length. Make them equal.")

@@ -90,6 +90,7 @@ class Dual:
         sizes = [part.stop - part.start for part in self._slices]
         self._stiffness = np.repeat(bend, sizes)
         self._tau = np.repeat(noise, sizes)
+        self._even = np.repeat([self._total / size for size in sizes], sizes)
 
     def _prepare_contraction(self, tree: Tree, zeros: Sequence[Zeros]) -> None:
         tops = maximal([*self._cliques, *(z.clique for z in zeros)])
@@ -135,20 +136,15 @@ class Dual:
         theta = self._effects.of(phi)
         pull = self._slack * theta
         value = self._total * log_z - float(theta @ self._r) + 0.5 * float(theta @ pull)
-        # Without the constant effect, which the total fixes.
-        value -= self._total * float(phi @ self._uniform)
+        # The effect of no attribute is the total, which is given.
+        value -= float(phi @ self._even)
         mu *= self._total
         pull -= self._r
-        gradient = mu + self._effects.spread(pull)
-        gradient -= self._total * self._uniform
+        gradient = self._effects.spread(pull)
+        gradient += mu
+        gradient -= self._even
         mu += self._stiffness
         return Point(phi, value, gradient, mu)
-
-    @property
-    def _uniform(self) -> np.ndarray:
-        return np.concatenate(
-            [np.zeros(0), *(np.full(s.stop - s.start, 1 / (s.stop - s.start)) for s in self._slices)]
-        )
 
     def distance(self, point: Point) -> float:
         """Root mean square of the gradient in units of the maximal cliques' noise."""

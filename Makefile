@@ -1,0 +1,60 @@
+# From a bare Python (3.11 or later) with pip to everything; nothing else is needed.
+#
+#   make demo    the whole path on the bundled table, under a minute
+#   make test    what CI runs: style, types, layers, all tests but those for a GPU
+#   make quick   the default tests alone, without the slow and the statistical ones
+#   make bench   the benchmarks that need no data; see benchmarks/ for the others
+#   make clean   remove what these made
+#
+# VENV=… puts the environment elsewhere, PYTHON=… chooses the interpreter.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
+FIND = for p in $(CANDIDATES); do if command -v $$p >/dev/null 2>&1 && \
+  $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+  then command -v $$p; break; fi; done
+PYTHON ?= $(shell $(FIND))
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test quick style bench clean
+
+demo: $(VENV)/.installed
+	rm -rf demo-release
+	$(BIN)/admeasure demo --out demo-release
+
+test: style
+	$(BIN)/pytest -q -n 2 -m "not gpu"
+
+quick: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -n 2 -m "not gpu and not slow and not statistical and not spark and not browser"
+
+style: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/noise.py
+
+clean:
+	rm -rf demo-release dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { \
+	  echo "error: no Python 3.11 or later with venv was found. Install one, or: make PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: each installation is done once, and again when what it depends on changes.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	touch $@
+
+# pyright runs on node; the extra brings node as a wheel, so that no machine needs it installed.
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev]" "pyright[nodejs]"
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,92 @@
+"""What is on record survives, what is torn is cut off, what is foreign is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admeasure.errors import ReleaseError
+from admeasure.privacy.journal import FileJournal, pack, unpack
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=20))
+def test_packed_values_come_back_as_they_were(values: list[int]) -> None:
+    array = np.array(values, dtype=np.int64).reshape(1, -1)
+    restored = unpack(json.loads(json.dumps(pack(array))))
+    assert restored.dtype == np.int64
+    assert np.array_equal(restored, array)
+
+
+def test_a_scalar_comes_back_as_a_scalar() -> None:
+    assert unpack(pack(np.int64(-7))).shape == ()
+
+
+def written(path: Path, results: int) -> FileJournal:
+    journal = FileJournal(path)
+    for i in range(results):
+        asked = {"event": "measure", "query": i}
+        journal.intend(asked)
+        journal.record(asked, {"values": i * i})
+    journal.close()
+    return journal
+
+
+def test_a_journal_opened_again_gives_its_results_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, 3)
+    again = FileJournal(path)
+    for i in range(3):
+        found = again.next_recorded({"event": "measure", "query": i})
+        assert found is not None
+        assert found["values"] == i * i
+    assert again.next_recorded({"event": "measure", "query": 3}) is None
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 3))
+def test_a_torn_last_line_is_cut_off_and_the_rest_is_kept(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, 2)
+    whole = path.read_bytes()
+    last = len(whole.splitlines(keepends=True)[-1])
+    path.write_bytes(whole[: -min(cut, last)])
+    again = FileJournal(path)
+    assert [e["event"] for e in again.events] == ["intent", "measure", "intent"]
+    asked = {"event": "measure", "query": 1}
+    assert again.next_recorded({"event": "measure", "query": 0}) is not None
+    assert again.next_recorded(asked) is None
+    again.intend(asked)
+    again.record(asked, {"values": 1})
+    again.close()
+    kinds = [json.loads(line)["event"] for line in path.read_bytes().splitlines()]
+    assert kinds == ["intent", "measure", "intent", "intent", "measure"]
+
+
+def test_a_damaged_line_in_the_middle_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, 2)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"garbage\n", *lines[2:]]))
+    with pytest.raises(ReleaseError, match="damaged"):
+        FileJournal(path)
+
+
+def test_only_the_owner_can_read_a_journal(tmp_path: Path) -> None:
+    written(tmp_path / "journal.jsonl", 1)
+    assert (tmp_path / "journal.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_listeners_hear_results_and_replays_but_no_intents(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, 1)
+    heard = []
+    again = FileJournal(path)
+    again.listeners.append(lambda event: heard.append(event["query"]))
+    again.next_recorded({"event": "measure", "query": 0})
+    again.intend({"event": "measure", "query": 1})
+    again.record({"event": "measure", "query": 1}, {"values": 1})
+    assert heard == [0, 1]
