@@ -31,7 +31,8 @@ from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, Certificate, lines
 from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
-from admeasure.sources.open import open_source
+from admeasure.schema.frames import empty_like
+from admeasure.sources.open import is_path, open_source
 from admeasure.workload import Workload, parse_workload
 
 
@@ -79,7 +80,7 @@ def fit(
         release = _release(request, outcome, curator, time.perf_counter() - started)
         run.finish(release, curator.ledger.spent)
     _warn_of_delta(delta, release.rows)
-    return replace(release, like=None if isinstance(data, str | Path | list) else data)
+    return release if is_path(data) else replace(release, like=empty_like(data))
 
 
 def _release(request: Request, outcome: Outcome, curator: Curator, seconds: float) -> Release:

@@ -15,6 +15,7 @@ proof is in docs/privacy.md.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import zlib
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.errors import ReleaseError
+from admeasure.errors import ReleaseError, UsageError
 
 Event = dict[str, Any]
 
@@ -98,27 +99,35 @@ class FileJournal(Journal):
     """A journal with one JSON object a line, each flushed to the disk.
 
     A line torn by a kill is cut off when the file is opened again: it is the same as a draw whose
-    result was never recorded.
+    result was never recorded. The file is locked while it is open: two processes that continued
+    the same run would draw twice for one charge.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise UsageError(
+                f"Another process is running the run at {path.parent}. Wait for it to end."
+            ) from None
         keep = 0
-        if path.exists():
-            raw = path.read_bytes()
-            for line in raw.splitlines(keepends=True):
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    event = None
-                if not line.endswith(b"\n") or not isinstance(event, dict):
-                    break
-                super()._append(event)
-                keep += len(line)
-            if b"\n" in raw[keep:].rstrip(b"\n"):
-                raise ReleaseError(f"{path} is damaged: a line in its middle is not a record.")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        raw = path.read_bytes()
+        for line in raw.splitlines(keepends=True):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = None
+            if not line.endswith(b"\n") or not isinstance(event, dict):
+                break
+            super()._append(event)
+            keep += len(line)
+        if b"\n" in raw[keep:].rstrip(b"\n"):
+            os.close(descriptor)
+            raise ReleaseError(f"{path} is damaged: a line in its middle is not a record.")
         os.ftruncate(descriptor, keep)
         os.lseek(descriptor, 0, os.SEEK_END)
         self._file = os.fdopen(descriptor, "wb")

@@ -46,7 +46,7 @@ class Release:
     """rounds, seconds, peak_megabytes, model_megabytes"""
     log: tuple[Event, ...] = ()
     like: Any = None
-    """A frame of the caller's type; `sample` answers in the same type."""
+    """A frame of the caller's type without rows; `sample` answers in the same type."""
 
     @property
     def rows(self) -> int:
