@@ -145,12 +145,21 @@ def _judge_bounds(case: Case, release: Any, truth: Any) -> dict[str, Any]:
 
 
 def _name(case: Case) -> str:
-    return "-".join(
-        map(str, (case.table, case.workload, case.epsilon, case.megabytes, case.seed))
-    )
+    return "-".join(map(str, (case.table, case.workload, case.epsilon, case.megabytes, case.seed)))
 
 
-COLUMNS = ("runs", "model", "rows", "low", "high", "wall s", "cpu s", "peak MB", "model MB", "rounds")
+COLUMNS = (
+    "runs",
+    "model",
+    "rows",
+    "low",
+    "high",
+    "wall s",
+    "cpu s",
+    "peak MB",
+    "model MB",
+    "rounds",
+)
 
 
 def table_lines(records: list[Record]) -> list[str]:

@@ -53,7 +53,8 @@ class Selection:
     Names follow Theorem 4: `chosen` r_t, `weights` w_r over the candidates C_t, `sigma` σ_t,
     `epsilon` ε_t, `sensitivity` in rows times max weight, `estimated` ||M_rt(p_{t-1}) - y_t||_1,
     and for each candidate for which this is the last round the distance
-    ||M_r(final model) - M_r(p_{t-1})||_1.
+    ||M_r(final model) - M_r(p_{t-1})||_1. `share` is the round's part of what all selections of
+    the run cost, known before the round began.
     """
 
     chosen: Columns
@@ -64,6 +65,7 @@ class Selection:
     epsilon: float
     sensitivity: float
     estimated: float
+    share: float
 
 
 @dataclass(frozen=True, eq=False)

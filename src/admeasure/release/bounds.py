@@ -1,21 +1,24 @@
 """How far the release may be from the table, at a stated confidence, from released facts alone.
 
-McKenna, Mullins, Sheldon and Miklau (AIM, 2022), section 5 and appendix B, with three
-improvements that are proved in docs/bounds.md. Letters: M_r(D) the true marginal on r with n cells,
-p the model of the release, y a noisy measurement, σ its scale.
+McKenna, Mullins, Sheldon and Miklau (AIM, 2022), section 5 and appendix B, with the corrections and
+improvements that docs/bounds.md proves. Letters: M_r(D) the true marginal on r with n cells, p the
+model of the release, y a noisy measurement, σ its scale, 1 - beta the confidence.
 
 - *Supported* marginals, r inside a measured one. The weighted average ȳ_r of what was measured is
-  M_r(D) plus noise of known scale (Theorem 2), so ||M_r(D) - p_r|| <= ||p_r - ȳ_r|| + ||noise||
-  in L1. The paper bounds the noise by sqrt(2 log 2) σ n + λ σ sqrt(2n) (Theorem 3); we take the
-  smaller of that and sqrt(2/π) σ n + λ' σ sqrt(n). Then we use that true counts are not negative.
+  M_r(D) plus noise (Theorem 2), so ||M_r(D) - p_r|| <= ||p_r - ȳ_r|| + ||noise|| in L1. The norm
+  of the noise is bounded by Chernoff's inequality with the exact moments of |z|, where the paper's
+  Theorem 3 bounds these moments, and true counts are not negative. Where a run decides by what it
+  has seen what to measure next, the precision of ȳ_r is random; `Evidence.adaptive` pays for that.
 - *Unsupported* marginals, which were candidates and not chosen. What was chosen instead is known,
   and the exponential mechanism seldom passes over a much worse answered marginal (Theorem 4). The
-  last round in which r was a candidate counts, never the round with the smallest bound. The error
-  of the chosen one is bounded by inverting E|x + z|, which is sharper than Theorem 6.
+  error of the chosen one is bounded by inverting E|x + z|, which is sharper than Theorem 6. The
+  last round in which r was a candidate counts; beta is divided among the rounds by their share of
+  the budget, since which round will be the last one is not known beforehand.
 - Everything else has only the trivial bound: no table of N rows is further than N + p's total.
 
 A bound holds for one marginal at the stated confidence; it is not simultaneous over all of them.
-Noise is treated as Gaussian: at σ >= 1 the discrete Gaussian's moments agree with it to 1e-8.
+Noise is treated as Gaussian; the discrete Gaussian's E|x + z| differs from it by less than
+0.07/σ rows a cell, and is the smaller one at x = 0.
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, cast
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from admeasure.domain import Columns, Domain
@@ -36,6 +39,7 @@ from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Model
 from admeasure.mechanisms.base import Selection
 from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.score import GRID
 from admeasure.queries import Marginal, Query
 from admeasure.workload import Question
 
@@ -46,7 +50,8 @@ Kind = Literal["supported", "unsupported", "trivial"]
 class Bound:
     """`error` >= ||M_r(D) - M_r(model)||_1, in rows, at the asked confidence.
 
-    `paper` is the bound as the paper prints it, for comparison; it is never below `error`.
+    `paper` is the bound as the paper prints it, for comparison; see docs/bounds.md for what it
+    leaves out.
     """
 
     error: float
@@ -67,11 +72,24 @@ class Answer:
     kind: Kind
 
 
-def noise_norm(sigma: float, cells: int, beta: float) -> float:
-    """A number that the L1 norm of the noise passes with probability at most beta."""
-    lam = math.sqrt(2 * math.log(1 / beta))
-    ours = HALF_NORMAL * sigma * cells + lam * sigma * math.sqrt(cells)
-    return min(ours, paper_noise_norm(sigma, cells, beta))
+@lru_cache(maxsize=4096)
+def unit_norm(cells: int, beta: float) -> float:
+    """x with P(||z||_1 >= x) <= beta for z standard normal in `cells` dimensions.
+
+    Chernoff: E exp(θ|z|) = 2 exp(θ²/2) Φ(θ), so x = (log 1/beta + n log of that) / θ for any θ > 0.
+    """
+
+    def bound(log_theta: float) -> float:
+        theta = math.exp(log_theta)
+        return (
+            -math.log(beta) + cells * (theta**2 / 2 + math.log(2) + float(log_ndtr(theta)))
+        ) / theta
+
+    # θ = sqrt(2 log(1/beta) / n) would be best for normal tails of variance 1; it is within a
+    # factor of two of the best θ here, and any θ gives a valid bound.
+    guess = math.log(math.sqrt(-2 * math.log(beta) / cells))
+    best = minimize_scalar(bound, bounds=(guess - 3, guess + 3), method="bounded")
+    return min(bound(float(best.x)), bound(guess))
 
 
 def paper_noise_norm(sigma: float, cells: int, beta: float) -> float:
@@ -100,14 +118,57 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
     return cells * per_cell
 
 
+@dataclass(frozen=True)
+class EstimateNoise:
+    """An estimate ȳ = M + S / V: V is `precision`, S is within N(0, V̄ I) as docs/bounds.md says.
+
+    `sigma` is sqrt(V̄) / V, the scale to compute with; `sigma_mean` is 1 / sqrt(V), the paper's σ̄.
+    `part` is the part of beta that a statement about ȳ may use, and `folds` the number of tails
+    that one tail of the normal law must pay for (2 by the reflection principle).
+    """
+
+    sigma: float
+    sigma_mean: float
+    part: float = 1.0
+    folds: int = 1
+
+    def norm(self, cells: int, beta: float) -> float:
+        """||ȳ - M||_1 passes this with probability at most beta."""
+        return self.sigma * unit_norm(cells, self.part * beta) if self.sigma else 0.0
+
+    def tail(self, beta: float) -> float:
+        """One cell of ȳ - M passes this upwards with probability at most beta."""
+        return self.sigma * float(norm.isf(self.part * beta / self.folds))
+
+
+STEP, SPREAD = 1.1, 20
+"""Precisions are rounded up to powers of STEP times that of the first measurement. The j-th power
+has the part 1 / (1 + (j / SPREAD)²) of beta, divided by the sum over all whole j."""
+
+
+def _rounded_up(precision: float, first_sigma: float) -> EstimateNoise:
+    """What is known of the noise of an average whose precision was not fixed beforehand."""
+    j = math.ceil(math.log(precision * first_sigma**2) / math.log(STEP) - 1e-9)
+    ceiling = STEP**j / first_sigma**2
+    whole = math.pi * SPREAD / math.tanh(math.pi * SPREAD)
+    part = 1 / (1 + (j / SPREAD) ** 2) / whole
+    sigma = math.sqrt(max(ceiling, precision)) / precision
+    return EstimateNoise(sigma, precision**-0.5, part, folds=2)
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the run released that speaks about its errors."""
+    """What the run released that speaks about its errors.
+
+    `adaptive`: whether what was measured may depend on earlier noise; false only where the whole
+    list of measurements was fixed in advance.
+    """
 
     domain: Domain
     model: Model
     measurements: tuple[Measurement, ...]
     selections: tuple[Selection, ...]
+    adaptive: bool = True
 
     def bounds(self, marginals: Sequence[Columns], confidence: float) -> dict[Columns, Bound]:
         beta = _beta(confidence)
@@ -122,57 +183,74 @@ class Evidence:
             for question, table in zip(questions, believed, strict=True)
         ]
 
-    def estimate(self, columns: Columns) -> tuple[np.ndarray, float] | None:
-        """ȳ_r and σ̄_r of Theorem 2, or None where r is not supported."""
+    def estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
+        """ȳ_r of Theorem 2 and its noise, or None where r is not supported."""
         total, precision = 0.0, 0.0
         for m in self._measured:
             inside = m.query.columns
             if set(columns) <= set(inside):
                 drop = tuple(i for i, c in enumerate(inside) if c not in columns)
+                if m.sigma == 0:
+                    return m.values.sum(axis=drop, dtype=float), EstimateNoise(0.0, 0.0)
                 summed = math.prod(m.values.shape[i] for i in drop)
-                weight = math.inf if m.sigma == 0 else 1 / (summed * m.sigma**2)
-                if weight == math.inf:
-                    return m.values.sum(axis=drop, dtype=float), 0.0
+                weight = 1 / (summed * m.sigma**2)
                 total = total + weight * m.values.sum(axis=drop)
                 precision += weight
-        return (np.asarray(total / precision), precision**-0.5) if precision else None
+        if not precision:
+            return None
+        scale = precision**-0.5
+        noise = (
+            _rounded_up(precision, self._first) if self.adaptive else EstimateNoise(scale, scale)
+        )
+        return np.asarray(total / precision), noise
 
     @cached_property
     def _measured(self) -> list[Measurement]:
         return [m for m in self.measurements if isinstance(m.query, Marginal)]
 
     @cached_property
+    def _first(self) -> float:
+        """The scale of the first noise, which no earlier noise can have influenced."""
+        return next(m.sigma for m in self._measured if m.sigma > 0)
+
+    @cached_property
     def _candidates(self) -> dict[Columns, Selection]:
         """For each unsupported marginal the last round in which it was a candidate."""
         return {c: s for s in self.selections for c in s.distances}
+
+    @property
+    def _hard(self) -> float:
+        """The part of beta that is kept for what selections say."""
+        return 0.5 if self.selections else 0.0
 
     def most_rows(self, beta: float) -> float:
         """The number of rows is at most this, with probability 1 - beta."""
         found = self.estimate(())
         if found is None:
             return math.inf
-        value, sigma = found
-        return max(0.0, float(value) + float(norm.isf(beta)) * sigma)
+        value, noise = found
+        return max(0.0, float(value) + noise.tail(beta))
 
     def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
-        trivial = self.most_rows(beta) + float(believed.sum())
+        """All that may be used for one marginal holds together with probability 1 - beta, so that
+        it does not matter which of it is used, nor that this depends on the noise."""
+        trivial = self.most_rows(0.05 * beta) + float(believed.sum())
         found = self.estimate(columns)
         if found is not None:
-            estimate, sigma = found
-            paper = float(np.abs(believed - estimate).sum()) + paper_noise_norm(
-                sigma, estimate.size, beta
-            )
+            estimate, noise = found
+            far = float(np.abs(believed - estimate).sum())
+            paper = far + paper_noise_norm(noise.sigma_mean, estimate.size, beta)
             positive = np.maximum(estimate, 0.0)
             spent = float((positive - estimate).sum())
-            noise = max(0.0, noise_norm(sigma, estimate.size, beta) - spent)
-            ours = float(np.abs(believed - positive).sum()) + noise
-            return Bound(min(ours, paper, trivial), "supported", paper)
+            left = noise.norm(estimate.size, (0.95 - self._hard) * beta) - spent
+            ours = float(np.abs(believed - positive).sum()) + max(0.0, left)
+            return Bound(min(ours, trivial), "supported", paper)
         selection = self._candidates.get(columns)
         if selection is None:
             return Bound(trivial, "trivial", math.inf)
         ours, paper = self._unsupported(columns, selection, beta)
-        kind: Kind = "unsupported" if min(ours, paper) < trivial else "trivial"
-        return Bound(min(ours, paper, trivial), kind, paper)
+        kind: Kind = "unsupported" if ours < trivial else "trivial"
+        return Bound(min(ours, trivial), kind, paper)
 
     def _unsupported(self, r: Columns, s: Selection, beta: float) -> tuple[float, float]:
         """Theorem 4 and Corollary 2, ours and as printed.
@@ -181,37 +259,41 @@ class Evidence:
         """
         n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
         w_t, w_r = s.weights[s.chosen], s.weights[r]
-        passed_over = 2 * s.sensitivity / s.epsilon * (math.log(s.candidates) + math.log(2 / beta))
         relation = HALF_NORMAL * s.sigma * (w_r * n_r - w_t * n_t)
+        # Scores were computed from answers that were rounded to the grid.
+        rounding = (w_r * n_r + w_t * n_t) / (2 * GRID)
+
+        def bound(chosen: float, half: float) -> float:
+            passed_over = 2 * s.sensitivity / s.epsilon * math.log(s.candidates / half)
+            return s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
+
+        ours = self._hard * s.share * beta / 2
+        behind = error_behind(s.estimated, s.sigma, n_t, ours)
         lam = math.sqrt(2 * math.log(2 / beta))
-        chosen_paper = s.estimated + lam * s.sigma * math.sqrt(n_t)
-        chosen_ours = min(chosen_paper, error_behind(s.estimated, s.sigma, n_t, beta / 2))
-        ours, paper = (
-            s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
-            for chosen in (chosen_ours, chosen_paper)
-        )
-        return ours, paper
+        paper = bound(s.estimated + lam * s.sigma * math.sqrt(n_t), beta / 2)
+        return bound(behind, ours) + rounding / w_r, paper
 
     def _answer(self, question: Question, believed: np.ndarray, beta: float) -> Answer:
         query = question.query
         value = np.asarray(query.answer(believed), dtype=float)
         if value.shape:
             raise UsageError(f"{question.name}: a question has one number as its answer.")
+        # beta is divided: a tenth for the most rows, a tenth for the number of rows, the rest for
+        # the marginal, of which selections keep their part whether they are used or not.
         most = self.most_rows(beta / 10)
         found = self.estimate(query.columns)
         if found is not None:
-            estimate, sigma = found
+            estimate, noise = found
             cells = float(np.square(query.spread(np.ones(()), self.domain)).sum())
-            half = float(norm.isf(0.45 * beta)) * sigma * math.sqrt(cells)
+            half = noise.tail((1 - self._hard) * 0.4 * beta) * math.sqrt(cells)
             centre, kind = float(query.answer(estimate)), "supported"
         else:
             bound = self._bound(query.columns, believed, 0.8 * beta)
             # A sum over cells moves by the positive part of the difference, which is half of its
             # L1 norm and half of what the totals differ by.
-            rows = self.estimate(())
-            gap = 0.0 if rows is None else float(norm.isf(beta / 20)) * rows[1]
+            gap, rows = 0.0, self.estimate(())
             if rows is not None:
-                gap += abs(float(rows[0]) - float(believed.sum()))
+                gap = rows[1].tail(beta / 20) + abs(float(rows[0]) - float(believed.sum()))
             half, centre, kind = (bound.error + gap) / 2, float(value), bound.kind
         low = min(max(0.0, centre - half), float(value))
         high = max(min(most, centre + half), float(value))

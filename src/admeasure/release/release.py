@@ -93,7 +93,11 @@ class Release:
 
     @property
     def evidence(self) -> Evidence:
-        return Evidence(self.schema.domain, self.model, self.measurements, self.selections)
+        # Without a private choice the list of measurements was fixed before any noise was drawn.
+        adaptive = any(event["event"] == "choose" for event in self.log)
+        return Evidence(
+            self.schema.domain, self.model, self.measurements, self.selections, adaptive
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the release as a folder, whole or not at all."""

@@ -205,7 +205,8 @@ def _for_pandas(values: np.ndarray, pandas: Any) -> Any:
 
 
 def empty_like(frame: Any) -> Any:
-    """A frame of the same type and no rows: a pattern to keep where the rows must not be kept."""
+    """A frame of the same type with no rows and no columns: a pattern to keep where nothing of the
+    table must be kept (the categories of a column's type are values of the table)."""
     if frame is None or isinstance(frame, Mapping):
         return None if frame is None else {}
-    return nw.from_native(frame, eager_only=True).head(0).to_native()
+    return nw.from_native(frame, eager_only=True).head(0).select().to_native()

@@ -118,6 +118,7 @@ class ExpectedImprovement:
             t, then = self._considered[r]
             distances[t][r] = float(np.abs(now[r] - then).sum())
         answered = measured[len(measured) - len(self._choices) :]
+        cost = sum(c.epsilon**2 for c in self._choices)
         return tuple(
             Selection(
                 chosen=c.chosen,
@@ -128,6 +129,7 @@ class ExpectedImprovement:
                 epsilon=c.epsilon,
                 sensitivity=float(unit.rows_changed * WEIGHT_GRID),
                 estimated=float(np.abs(c.believed - answered[t].values).sum()),
+                share=c.epsilon**2 / cost,
             )
             for t, c in enumerate(self._choices)
             if distances[t]
