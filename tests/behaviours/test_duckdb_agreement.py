@@ -164,7 +164,7 @@ bool_texts = st.sampled_from(
     ["true", "TRUE", "tRuE", "false", "False", "t", "f", "yes", "1", "0", " 1 "]
 )
 near = st.floats(-12, 12).map(repr) | st.integers(-12, 12).map(str)
-texts = odd_texts | whole_texts | real_texts | date_texts | bool_texts | near
+texts = odd_texts | whole_texts | real_texts | date_texts | bool_texts | near | near | near
 wild_texts = texts | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 days = st.dates(datetime.date(2019, 12, 1), datetime.date(2020, 3, 1))
@@ -191,6 +191,7 @@ specs = st.one_of(
     ordered("integer", st.sampled_from([-(2**53), -(2**40), 0, 7, 2**40, 2**53]), 60_000),
     edges_of(st.integers(-10, 10)).map(lambda e: {"type": "integer", "enum": e}),
     ordered("number", small_reals, 9),
+    ordered("number", st.integers(-10, 10).map(float), 9),
     ordered("date", days, 8),
     st.lists(texts, min_size=1, max_size=12, unique=True).map(
         lambda e: {"type": "string", "enum": tuple(e)}
@@ -232,16 +233,15 @@ def assert_agreement(frame: dict[str, list], schema: Schema, path: str | Path) -
     expected = check(frame, schema)
     assert {str(p) for p in find_problems(path, schema)} == {str(p) for p in expected}
     if expected:
-        if len(next(iter(frame.values()))):
-            with pytest.raises(DataError):
-                DuckDBSource(path, schema)
-        return
+        with pytest.raises(DataError):
+            DuckDBSource(path, schema)
+    refused = {p.column for p in expected}
+    schema = schema_of(*(c for c in schema.columns if c.name not in refused | {"row"}))
     marginals = [canonical(("row", name)) for name in schema.names]
     found = DuckDBSource(path, schema).counts(marginals)
-    for marginal, array, true in zip(
-        marginals, found, MemorySource(frame, schema).counts(marginals), strict=True
-    ):
-        assert (array == true).all(), marginal
+    true = MemorySource(frame, schema).counts(marginals)
+    for marginal, array, expected_array in zip(marginals, found, true, strict=True):
+        assert (array == expected_array).all(), marginal
 
 
 def csv_field(value: str | None) -> str:
@@ -285,7 +285,7 @@ stored: list[tuple[pa.DataType, st.SearchStrategy]] = [
     (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-12, 12)),
     (pa.uint64(), st.integers(0, 2**64 - 1) | st.integers(0, 12)),
     (pa.float32(), st.floats(width=32) | st.integers(-12, 12).map(float)),
-    (pa.float64(), st.floats() | small_reals | st.integers(-12, 12).map(float)),
+    (pa.float64(), st.floats() | small_reals | st.integers(-24, 24).map(lambda i: i / 2)),
     (pa.decimal128(6, 2), decimals(6, 2)),
     (pa.decimal128(18, 0), decimals(18, 0)),
     (pa.decimal128(38, 10), decimals(38, 10)),

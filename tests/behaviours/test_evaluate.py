@@ -206,18 +206,19 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.statistical
 def test_a_half_sample_is_said_to_be_about_a_half_sample() -> None:
-    """One resample of 2,000 of 4,000 rows, judged on 24 cells. Its error varies by about a tenth
-    of its mean, so the equivalent is outside a third to three quarters less than once in 10,000
-    seeds."""
+    """Over 300 seeds the equivalent of such a sample had mean 0.51 and standard deviation 0.042,
+    so a seed misses 0.3 to 0.7 by chance less than once in 100,000."""
     rng = np.random.default_rng(11)
-    truth = table(rng, 4000)
+    domain = Domain(("a", "b", "c"), (8, 9, 10))
+    codes = {c: rng.integers(0, n, 4000) for c, n in zip("abc", domain.levels, strict=True)}
+    schema = Schema.coded("toy", dict(zip("abc", domain.levels, strict=True)))
+    truth = MemorySource.from_codes(codes, schema)
     drawn = rng.integers(0, 4000, 2000)
-    codes = {c: values[drawn] for c, values in truth.codes.items()}
-    other = MemorySource.from_codes(codes, truth.schema)
+    other = MemorySource.from_codes({c: v[drawn] for c, v in codes.items()}, schema)
     workload = Workload(Marginal(c) for n in (1, 2, 3) for c in itertools.combinations("abc", n))
-    found = compare(truth.counts, other.counts, workload, DOMAIN).equivalent
+    found = compare(truth.counts, other.counts, workload, domain).equivalent
     assert found is not None
-    assert 1 / 4 < found.fraction < 1
+    assert 0.3 < found.fraction < 0.7
 
 
 SCHEMA = """

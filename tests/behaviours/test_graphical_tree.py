@@ -49,9 +49,9 @@ def test_a_built_tree_is_a_junction_tree_that_holds_every_clique(structure):
     assert holds_running_intersection(tree)
     assert len(tree.edges) == len(tree.nodes) - 1
     assert all(any(set(c) <= set(node) for node in tree.nodes) for c in cliques)
-    assert not any(
-        set(a) <= set(b) for a, b in itertools.permutations(tree.nodes, 2)
-    ), "a node inside another is not maximal"
+    assert not any(set(a) <= set(b) for a, b in itertools.permutations(tree.nodes, 2)), (
+        "a node inside another is not maximal"
+    )
 
 
 @given(structures())

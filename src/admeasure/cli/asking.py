@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.cli.console import banner, progress, say, say_json, table
-from admeasure.cli.files import refuse_to_overwrite
+from admeasure.cli.files import refuse_suffix, refuse_to_overwrite
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
 from admeasure.schema.write import write_table
@@ -17,6 +17,7 @@ def sample(
     path: Path, out: Path, rows: int | None, seed: int | None, *, force: bool, json: bool
 ) -> None:
     refuse_to_overwrite(out, force=force)
+    refuse_suffix(out)
     if rows is not None and rows < 0:
         raise UsageError(f"-n must not be negative; it is {rows}.")
     release = Release.load(path)

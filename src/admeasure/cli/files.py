@@ -26,3 +26,9 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise UsageError(f"{path} could not be written: {error.strerror}.") from None
+
+
+def refuse_suffix(path: Path) -> None:
+    """Refuse a file that is neither CSV nor Parquet before any work is done."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise UsageError(f"Cannot write {path.name!r}: its suffix is not .csv or .parquet.")

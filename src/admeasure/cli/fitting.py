@@ -43,7 +43,7 @@ class Request:
 
 def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
     mechanism = _checked(request, known)
-    if request.seed is not None:
+    if request.seed is not None and request.ledger is None:  # a book refuses it altogether
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     seconds: dict[str, float] | None = None
     if profile:
@@ -63,7 +63,7 @@ def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) ->
 
 def _checked(request: Request, known: Sequence[str]) -> Mechanism:
     if request.data.startswith("-"):
-        raise UsageError(f"DATA comes first, before {request.data}: admeasure fit DATA …")
+        raise UsageError(f"DATA comes first, then options such as {request.data}.")
     if request.public is not None:
         raise UsageError(
             "--public is reserved: no mechanism of this version learns from a public table. "

@@ -40,6 +40,8 @@ def run(argv: Sequence[str]) -> int:
                 list(argv) or ["--help"], prog_name="admeasure", standalone_mode=False
             )
             sys.stdout.flush()
+            if result == INTERRUPTED:  # the parser's own way with Ctrl-C
+                return _interrupted("")
             return result if isinstance(result, int) else OK
         except Exception as error:
             return _failed(error)

@@ -22,6 +22,7 @@ row for each person it is public by definition and `rows` gives it exactly.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -31,7 +32,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import BudgetError
-from admeasure.privacy.journal import Event, Journal, pack, unpack
+from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import Noise
@@ -128,7 +129,7 @@ class Curator:
         self.ledger.charge(rho, f"choice of {k} among {len(candidates)} candidates")
         event = self.journal.next_recorded(asked)
         if event is None:
-            self.journal.intend(asked)
+            self.journal.intend(asked, room=k * _longest_record(self.domain))
             counts = self._counts([q.columns for q in candidates])
             scores = [
                 np.ravel(score.of(query, table))
@@ -163,9 +164,9 @@ class Curator:
         self.ledger.charge(rho, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
-            self.journal.intend(asked)
             (counts,) = self._counts([query.columns])
             exact = np.asarray(query.answer(counts), dtype=np.int64)
+            self.journal.intend(asked, room=longest_packed(exact.shape))
             noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
             event = self.journal.record(asked, {"values": pack(exact + noise)})
         return Measurement(query, unpack(event["values"]), sigma)
@@ -173,6 +174,11 @@ class Curator:
     def _counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         self.read(marginals)
         return [self._cache[columns] for columns in marginals]
+
+
+def _longest_record(domain: Domain) -> int:
+    """Bytes that no record of one chosen query passes: every column, each with a code."""
+    return 128 + sum(len(json.dumps(column)) + 32 for column in domain.columns)
 
 
 def _digest(candidates: Sequence[Query]) -> str:

@@ -9,7 +9,9 @@ Every draw leaves two lines: an intent (query, cost) before noise is drawn, the 
 is used. Both are flushed to the disk. An intent without a result is a draw that nobody has seen:
 the process died holding it. It is drawn again, independently, and both intents stay on record.
 Since the lost value influenced nothing that was released, the guarantee is that of one draw; the
-proof is in docs/privacy.md.
+proof is in docs/privacy.md. It needs that whether a result gets on the disk does not depend on the
+result, so room for the longest possible result is set aside before the draw: a disk that is full
+refuses then.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
+import math
 import os
 import zlib
 from collections.abc import Callable
@@ -38,6 +41,16 @@ def pack(values: np.ndarray) -> Event:
         "shape": list(raw.shape),
         "zlib": base64.b64encode(zlib.compress(raw.tobytes(), 1)).decode("ascii"),
     }
+
+
+def longest_packed(shape: tuple[int, ...]) -> int:
+    """Bytes that no packed array of this shape passes, whatever its values.
+
+    zlib adds at most 5 bytes for each 16 KB and 6 once to what it cannot compress (RFC 1951: five
+    for each stored block); base64 makes 4 bytes of 3.
+    """
+    raw = 8 * math.prod(shape)
+    return (raw + raw // 1024 + 64) * 4 // 3 + 24 * len(shape) + 64
 
 
 def unpack(packed: Event) -> np.ndarray:
@@ -73,8 +86,8 @@ class Journal:
         self._tell(found)
         return found
 
-    def intend(self, asked: Event) -> None:
-        """Note that a draw is about to be made."""
+    def intend(self, asked: Event, room: int = 0) -> None:
+        """Note that a draw is about to be made, whose result takes at most `room` bytes."""
         self._append({**asked, "event": "intent", "of": asked["event"]})
 
     def record(self, asked: Event, result: Event) -> Event:
@@ -98,52 +111,82 @@ class Journal:
 class FileJournal(Journal):
     """A journal with one JSON object a line, each flushed to the disk.
 
-    A line torn by a kill is cut off when the file is opened again: it is the same as a draw whose
-    result was never recorded. The file is locked while it is open: two processes that continued
-    the same run would draw twice for one charge.
+    A line torn by a kill, and room set aside and not used (zero bytes), are cut off when the file
+    is opened again: that is a draw whose result was never recorded. The file is locked while it is
+    open: two processes that continued the same run would draw twice for one charge.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
+            self._end = self._read()
+            os.ftruncate(self._file, self._end)
+            os.fsync(self._file)
+            flush_folder(path.parent)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def intend(self, asked: Event, room: int = 0) -> None:
+        super().intend(asked)
+        room += len(_line(asked)) + 64
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._file, self._end, room)
+        else:
+            _write(self._file, bytes(room), self._end)
+
+    def close(self) -> None:
+        """Give back the room that was not used, and the lock."""
+        os.ftruncate(self._file, self._end)
+        os.close(self._file)
+
+    def _append(self, event: Event) -> None:
+        line = _line(event)
+        _write(self._file, line, self._end)
+        os.fsync(self._file)
+        self._end += len(line)
+        super()._append(event)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(descriptor)
             raise UsageError(
-                f"Another process is running the run at {path.parent}. Wait for it to end."
+                f"Another process is running the run at {self._path.parent}. Wait for it to end."
             ) from None
-        keep = 0
-        raw = path.read_bytes()
+
+    def _read(self) -> int:
+        """Take in the whole records; the length of the file up to their end."""
+        end, raw = 0, self._path.read_bytes()
         for line in raw.splitlines(keepends=True):
             try:
                 event = json.loads(line)
             except ValueError:
-                event = None
-            if not line.endswith(b"\n") or not isinstance(event, dict):
+                break
+            if not line.endswith(b"\n") or not isinstance(event, dict) or "event" not in event:
                 break
             super()._append(event)
-            keep += len(line)
-        if b"\n" in raw[keep:].rstrip(b"\n"):
-            os.close(descriptor)
-            raise ReleaseError(f"{path} is damaged: a line in its middle is not a record.")
-        os.ftruncate(descriptor, keep)
-        os.lseek(descriptor, 0, os.SEEK_END)
-        self._file = os.fdopen(descriptor, "wb")
-        _flush_folder(path.parent)
-
-    def _append(self, event: Event) -> None:
-        self._file.write(json.dumps(event, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        super()._append(event)
-
-    def close(self) -> None:
-        self._file.close()
+            end += len(line)
+        if b"\n" in raw[end:].rstrip(b"\0\n"):
+            raise ReleaseError(f"{self._path} is damaged: a line in its middle is not a record.")
+        return end
 
 
-def _flush_folder(folder: Path) -> None:
+def _line(event: Event) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+
+
+def _write(file: int, content: bytes, start: int) -> None:
+    while content:
+        written = os.pwrite(file, content, start)
+        content, start = content[written:], start + written
+
+
+def flush_folder(folder: Path) -> None:
+    """Make what was created or renamed in a folder survive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

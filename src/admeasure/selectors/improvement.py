@@ -6,6 +6,7 @@ closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,15 +30,17 @@ MAX_CANDIDATES = 50_000
 
 
 def closure_weights(workload: Workload) -> dict[Columns, float]:
-    """w_r for every r in W_+ (line 8)."""
-    overlaps: dict[Columns, float] = {}
-    weights: dict[Columns, float] = {}
+    """w_r for every r in W_+ (line 8).
+
+    |r ∩ s| counts the columns of r that are in s, so w_r is a sum over the columns of r of the
+    weight of all queries that read the column: linear in the workload's size, not quadratic.
+    """
+    reading: dict[str, list[float]] = {}
     for query in workload.queries:
-        weights[query.columns] = weights.get(query.columns, 0.0) + workload.weight(query)
-    sets = [(frozenset(s), c) for s, c in weights.items()]
-    for r in workload.closure():
-        overlaps[r] = sum(c * len(s.intersection(r)) for s, c in sets)
-    return overlaps
+        for column in query.columns:
+            reading.setdefault(column, []).append(workload.weight(query))
+    total = {column: math.fsum(weights) for column, weights in reading.items()}
+    return {r: sum(total[column] for column in r) for r in workload.closure()}
 
 
 @dataclass(frozen=True, eq=False)

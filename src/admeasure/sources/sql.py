@@ -330,7 +330,8 @@ def _whole_number(storage: Storage, n: _Names, limit: int) -> str:
     cast = f"coalesce(TRY_CAST({n.x} AS {sql_type}), {_saturated(f'{n.x} < 0', limit)})"
     if storage is Storage.WIDE:
         return cast
-    return f"CASE WHEN {n.x} = floor({n.x}) THEN {cast} END"
+    # Not floor: below the least whole number of a decimal type it would overflow.
+    return f"CASE WHEN {n.x} = trunc({n.x}) THEN {cast} END"
 
 
 def _whole_text(t: str, limit: int) -> str:

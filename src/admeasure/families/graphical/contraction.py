@@ -225,9 +225,7 @@ class Contraction:
     def views(self, flat: np.ndarray) -> list[np.ndarray]:
         """The tables inside a flat array, in the order of the cliques."""
         cuts = self.bounds.tolist()
-        return [
-            flat[cuts[t] : cuts[t + 1]].reshape(shape) for t, shape in enumerate(self.shapes)
-        ]
+        return [flat[cuts[t] : cuts[t + 1]].reshape(shape) for t, shape in enumerate(self.shapes)]
 
     def run(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """log Z and the flat marginals, as probabilities.

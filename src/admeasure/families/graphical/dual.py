@@ -28,6 +28,9 @@ from admeasure.families.graphical.statistics import Statistic, Zeros, impossible
 from admeasure.families.graphical.tables import aligned, project
 from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
 
+_SOFTEST = 1e-12
+"""Cells of a clique whose attributes have one level each bend nothing; never divide by zero."""
+
 
 class Dual:
     """The dual function for fixed statistics and a fixed tree. `ratio` is kappa / sigma_0."""
@@ -85,7 +88,7 @@ class Dual:
                     share = cells_of(levels, subset) / own
                     diagonal = math.prod(1 - 1 / levels[a] for a in subset)
                     stiffness += ratio * of_set[subset] * share**2 * diagonal
-            bend.append(stiffness)
+            bend.append(max(stiffness, _SOFTEST))
             noise.append(math.sqrt(of_set[clique]))
         sizes = [part.stop - part.start for part in self._slices]
         self._stiffness = np.repeat(bend, sizes)

@@ -1,0 +1,337 @@
+"""What every mechanism keeps: its budget, its shape, the schema's zeros, a run that can continue.
+
+The suite takes the mechanisms from the registry, so a new one is judged without being named here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from admeasure.errors import AdmeasureError, UsageError, WorkloadError
+from admeasure.fitting import fit
+from admeasure.mechanisms import REGISTRY, Mechanism, build
+from admeasure.privacy.book import Book
+from admeasure.privacy.convert import rho_of
+from admeasure.queries import Cell, Marginal, Threshold
+from admeasure.release import Release
+from admeasure.release.store import partial_folder
+from admeasure.run import ChargeTo
+from admeasure.schema import Schema
+from admeasure.workload import Question, Workload
+
+LEVELS = {"d": 2, "b": 3, "a": 4, "c": 3}
+ZERO = '[[zero]]\ncolumns = ["a", "b"]\nwhere = {a = {to = 1}, b = 2}\n'
+NAMES = sorted(REGISTRY)
+RELATIONS = ["add-remove", "replace"]
+EPSILON, DELTA = 1.0, 1e-6
+
+
+def schema(neighbours: str = "add-remove", extra: str = ZERO) -> Schema:
+    columns = "".join(
+        f'[[column]]\nname = "{name}"\ntype = "integer"\nminimum = 0\nmaximum = {n - 1}\n'
+        for name, n in LEVELS.items()
+    )
+    head = f'[table]\nname = "toy"\n[privacy]\nunit = "person"\nneighbours = "{neighbours}"\n'
+    return Schema.loads(head + columns + extra)
+
+
+def table(seed: int, rows: int = 300) -> dict[str, np.ndarray]:
+    """Dependent columns, with no row that the schema rules out."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 4, rows)
+    b = np.where(a <= 1, rng.integers(0, 2, rows), rng.integers(0, 3, rows))
+    c = (a + rng.integers(0, 2, rows)) % 3
+    return {"a": a, "b": b, "c": c, "d": (b > rng.integers(0, 3, rows)).astype(np.int64)}
+
+
+def workload_for(mechanism: Mechanism) -> Workload:
+    """Pairs and a threshold, or pairs alone where the mechanism refuses thresholds."""
+    pairs = [Marginal(c) for c in itertools.combinations(sorted(LEVELS), 2)]
+    domain = schema().domain
+    try:
+        whole = Workload([*pairs, Threshold(("a", "b", "c"), 2)])
+        mechanism.check(domain, whole, ())
+    except (UsageError, WorkloadError):
+        return Workload(pairs)
+    return whole
+
+
+def fitted(
+    name: str, *, neighbours: str = "add-remove", seed: int | None = 0, **more: Any
+) -> Release:
+    mechanism = build(name)
+    return fit(
+        table(1),
+        schema(neighbours),
+        workload=workload_for(mechanism),
+        mechanism=mechanism,
+        epsilon=EPSILON,
+        delta=DELTA,
+        seed=seed,
+        **more,
+    )
+
+
+def logged(release: Release) -> Fraction:
+    return sum((Fraction(e["rho"]) for e in release.log if e["event"] != "intent"), Fraction(0))
+
+
+@pytest.fixture(scope="module")
+def seeded() -> Callable[[str, str], Release]:
+    made: dict[tuple[str, str], Release] = {}
+
+    def get(name: str, neighbours: str) -> Release:
+        if (name, neighbours) not in made:
+            made[name, neighbours] = fitted(name, neighbours=neighbours)
+        return made[name, neighbours]
+
+    return get
+
+
+Get = Callable[[str, str], Release]
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_spends_no_more_than_its_budget_and_every_charge_is_on_record(
+    name: str, neighbours: str, seeded: Get
+) -> None:
+    release = seeded(name, neighbours)
+    assert 0 <= logged(release) <= Fraction(rho_of(EPSILON, DELTA))
+    certificate = release.certificate
+    assert certificate.rho_spent == float(logged(release))
+    assert math.fsum(line.rho for line in certificate.charges) == pytest.approx(
+        certificate.rho_spent
+    )
+    assert certificate.epsilon_spent <= EPSILON * (1 + 1e-12)
+    assert certificate.neighbours == neighbours
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_measurement_has_the_noise_that_its_charge_demands(
+    name: str, neighbours: str, seeded: Get
+) -> None:
+    release = seeded(name, neighbours)
+    unit, domain = release.schema.unit, release.schema.domain
+    events = [e for e in release.log if e["event"] == "measure"]
+    assert len(events) == len(release.measurements)
+    for event, measurement in zip(events, release.measurements, strict=True):
+        l2_squared = measurement.query.sensitivity(domain, unit).l2_squared
+        assert l2_squared <= 2 * Fraction(event["rho"]) * Fraction(measurement.sigma) ** 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_draw_is_announced_before_it_is_made(name: str, seeded: Get) -> None:
+    log = seeded(name, "add-remove").log
+    results = [e for e in log if e["event"] != "intent"]
+    intents = [e for e in log if e["event"] == "intent"]
+    assert [e["event"] for e in log] == [
+        word for result in results for word in ("intent", result["event"])
+    ]
+    assert [e["rho"] for e in intents] == [e["rho"] for e in results]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_release(name: str, seeded: Get) -> None:
+    first, second = seeded(name, "add-remove"), fitted(name)
+    assert second.log == first.log
+    for one, two in zip(first.measurements, second.measurements, strict=True):
+        assert np.array_equal(one.values, two.values)
+    marginals = first.workload.marginals()
+    for one, two in zip(
+        first.model.marginals(marginals), second.model.marginals(marginals), strict=True
+    ):
+        assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_marginals_are_finite_and_not_negative_and_of_the_right_shape(
+    name: str, neighbours: str, seeded: Get
+) -> None:
+    release = seeded(name, neighbours)
+    domain = release.schema.domain
+    wanted = release.workload.closure()
+    for columns, counts in zip(wanted, release.model.marginals(wanted), strict=True):
+        assert counts.shape == domain.shape(columns)
+        assert np.isfinite(counts).all()
+        assert (counts >= 0).all()
+        assert counts.sum() == pytest.approx(release.model.total, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_release_read_back_answers_and_samples_as_it_did(
+    name: str, seeded: Get, tmp_path: Path
+) -> None:
+    release = seeded(name, "add-remove")
+    restored = Release.load(release.save(tmp_path / "release"))
+    questions = [Question(str(i), Cell(("a", "b"), (i, 1))) for i in range(4)]
+    assert restored.answer(questions) == release.answer(questions)
+    assert restored.bounds() == release.bounds()
+    assert restored.certificate == release.certificate
+    try:
+        rows = release.sample_columns(50, seed=3)
+    except UsageError:
+        return
+    for column, values in restored.sample_columns(50, seed=3).items():
+        assert list(values) == list(rows[column])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_lie_in_the_domain_and_keep_the_zeros(name: str, seeded: Get) -> None:
+    release = seeded(name, "add-remove")
+    try:
+        rows = release.model.sample(2000, np.random.default_rng(0))
+    except UsageError:
+        pytest.skip(f"{name} makes no rows")
+    assert set(rows) == set(LEVELS)
+    for column, codes in rows.items():
+        assert len(codes) == 2000
+        assert 0 <= min(codes) <= max(codes) < LEVELS[column]
+    for zero in release.schema.zeros:
+        cells = tuple(np.asarray(rows[c]) for c in zero.columns)
+        assert not zero.mask[cells].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_release_without_a_seed_is_private_and_one_with_a_seed_says_not(
+    name: str, seeded: Get
+) -> None:
+    assert "NOT PRIVATE" in seeded(name, "add-remove").certificate.stamp
+    assert fitted(name, seed=None).certificate.stamp == ""
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_stays_within_the_budget_and_reads_no_table(name: str, neighbours: str) -> None:
+    mechanism = build(name)
+    given = schema(neighbours)
+    rho = Fraction(rho_of(EPSILON, DELTA))
+    plan = mechanism.plan(given.domain, workload_for(mechanism), given.unit, rho, 300)
+    assert sum((item.rho * item.times for item in plan.items), Fraction(0)) <= rho
+    assert plan.megabytes >= 0
+    assert plan.seconds >= 0
+    assert plan.expected_error is None or 0 <= plan.expected_error <= 2
+
+
+class Untouchable(dict[str, Any]):
+    """A table that must not be read."""
+
+    def __getitem__(self, key: str) -> Any:
+        raise AssertionError("the table was read")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_domain_that_is_too_large_is_refused_before_anything_is_read_or_charged(
+    name: str, tmp_path: Path
+) -> None:
+    levels = {f"c{i:02}": 1000 for i in range(30)}
+    wide = Schema.coded("wide", levels)
+    mechanism = build(name)
+    workload = Workload(Marginal((c,)) for c in levels)
+    try:
+        mechanism.check(wide.domain, workload, ())
+    except AdmeasureError as error:
+        refusal = error
+    else:
+        pytest.skip(f"{name} does not mind a large domain")
+    assert refusal.exit_code in (2, 5)
+    book = Book.create(tmp_path / "book.db", "wide", epsilon=10, delta=1e-6)
+    with pytest.raises(type(refusal)):
+        fit(
+            Untouchable(levels),
+            wide,
+            workload=workload,
+            mechanism=mechanism,
+            epsilon=EPSILON,
+            delta=DELTA,
+            out=tmp_path / "release",
+            charge_to=ChargeTo(tmp_path / "book.db", "wide"),
+        )
+    assert book.history("wide") == ()
+    assert [p.name for p in tmp_path.iterdir()] == ["book.db"]
+
+
+class Killed(BaseException):
+    """The process dies."""
+
+
+def dying_after(events: int) -> Callable[[Any], None]:
+    left = [events]
+
+    def hear(_: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    return hear
+
+
+def spread(total: int, most: int = 5) -> list[int]:
+    """Up to `most` of 1 … total, the ends among them."""
+    return sorted({1 + round(i * (total - 1) / (most - 1)) for i in range(most)}) if total else []
+
+
+@pytest.mark.parametrize("seed", [0, None], ids=["seeded", "private"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_killed_after_any_draw_continues_without_spending_twice(
+    name: str, seed: int | None, seeded: Get, tmp_path: Path
+) -> None:
+    draws = sum(e["event"] != "intent" for e in seeded(name, "add-remove").log)
+    for k in spread(draws):
+        out = tmp_path / f"release{k}"
+        with pytest.raises(Killed):
+            fitted(name, seed=seed, out=out, listeners=(dying_after(k),))
+        journal = partial_folder(out) / "journal.jsonl"
+        kept = [json.loads(line) for line in journal.read_bytes().splitlines()]
+        assert sum(e["event"] != "intent" for e in kept) == k
+        release = fitted(name, seed=seed, out=out, resume=True)
+        assert logged(release) <= Fraction(rho_of(EPSILON, DELTA))
+        assert release.certificate.rho_spent == float(logged(release))
+        for before, after in zip(kept, release.log, strict=False):
+            assert {k: v for k, v in before.items() if k != "values"} == {
+                k: v for k, v in after.items() if k != "sha256"
+            }
+        assert not partial_folder(out).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_torn_by_a_kill_is_drawn_again(name: str, seeded: Get, tmp_path: Path) -> None:
+    draws = sum(e["event"] != "intent" for e in seeded(name, "add-remove").log)
+    if not draws:
+        pytest.skip(f"{name} draws nothing")
+    out = tmp_path / "release"
+    with pytest.raises(Killed):
+        fitted(name, out=out, listeners=(dying_after(draws),))
+    journal = partial_folder(out) / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-9])
+    release = fitted(name, out=out, resume=True)
+    assert logged(release) <= Fraction(rho_of(EPSILON, DELTA))
+    assert sum(e["event"] == "intent" for e in release.log) == draws + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_serves_a_table_of_one_row_and_columns_of_one_level(name: str) -> None:
+    mechanism = build(name)
+    release = fit(
+        {"a": np.array([2]), "b": np.array([0])},
+        Schema.coded("toy", {"a": 3, "b": 1}),
+        workload="all-2way",
+        mechanism=mechanism,
+        epsilon=EPSILON,
+        delta=DELTA,
+        seed=4,
+    )
+    (counts,) = release.model.marginals([("a", "b")])
+    assert counts.shape == (3, 1)
+    assert np.isfinite(counts).all()
