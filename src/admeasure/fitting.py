@@ -6,8 +6,6 @@ before the budget book is asked; `admeasure.run` says what happens from there on
 
 from __future__ import annotations
 
-import hashlib
-import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -20,10 +18,11 @@ import numpy as np
 
 from admeasure import __version__
 from admeasure.errors import DataError
+from admeasure.limits import Limits, Watch, peak
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.journal import Event, unpack
+from admeasure.privacy.journal import Event, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.queries import from_record
@@ -48,6 +47,7 @@ def fit(
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
     resume: bool = False,
+    limits: Limits | None = None,
     listeners: tuple[Callable[[Event], None], ...] = (),
     reading: Callable[[float], None] | None = None,
 ) -> Release:
@@ -57,10 +57,13 @@ def fit(
     budget that implies (epsilon, delta)-differential privacy for the schema's privacy unit. A
     `seed` makes the noise repeatable and the release NOT PRIVATE; the budget book refuses it.
 
+    With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
+    one of its `limits` stops with a `ResourceError`, charged for what it spent; it can be resumed.
+
     `listeners` hear of every private draw as it is recorded (privatised results only); `reading`
     hears which part of the table has been read.
     """
-    started = time.perf_counter()
+    watch = Watch(limits or Limits())
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
     if not isinstance(workload, Workload):
         workload = parse_workload(workload, schema.domain)
@@ -68,22 +71,40 @@ def fit(
     run = Run(request, None if out is None else Path(out), resume=resume)
     _warn_of_delta(delta, schema.table.rows)
 
-    source = open_source(data, schema, progress=reading)
-    (rows,) = source.counts([()])
+    if run.written:
+        release = run.complete()
+        return _for_caller(replace(release, facts=release.facts | _cost(watch)), data)
+
+    with watch.armed():
+        kept = watch.limits.reading_megabytes()
+        source = open_source(data, schema, memory_megabytes=kept, progress=reading)
+        (rows,) = source.counts([()])
     if not rows:
         raise DataError("The table has no rows. Check that the right file was given.")
 
     with run as journal:
-        journal.listeners.extend(listeners)
-        curator = Curator(source, Ledger(request.rho), request.noise(), journal)
-        outcome = mechanism.run(curator, workload, schema.zeros)
-        release = _release(request, outcome, curator, time.perf_counter() - started)
-        run.finish(release, curator.ledger.spent)
+        journal.listeners.extend((*listeners, watch.check))
+        curator = Curator(source, run.ledger, request.noise(), journal)
+        with watch.armed():
+            outcome = mechanism.run(curator, workload, schema.zeros)
+            release = _release(request, outcome, curator, watch)
+        run.finish(release)
     _warn_of_delta(delta, release.rows)
+    return _for_caller(release, data)
+
+
+def _for_caller(release: Release, data: Any) -> Release:
+    """A release whose samples come in the caller's type of frame."""
     return release if is_path(data) else replace(release, like=empty_like(data))
 
 
-def _release(request: Request, outcome: Outcome, curator: Curator, seconds: float) -> Release:
+def _cost(watch: Watch) -> dict[str, float]:
+    """What the run took: for the steward, and never stored, since the table's size shows in it."""
+    seconds = time.perf_counter() - watch.started
+    return {"seconds": round(seconds, 3), "peak_megabytes": round(peak(), 1)}
+
+
+def _release(request: Request, outcome: Outcome, curator: Curator, watch: Watch) -> Release:
     events = curator.journal.events
     arrays = outcome.model.arrays()
     return Release(
@@ -99,11 +120,10 @@ def _release(request: Request, outcome: Outcome, curator: Curator, seconds: floa
         certificate=_certificate(request, outcome, curator.ledger),
         facts={
             "rounds": outcome.rounds,
-            "seconds": round(seconds, 3),
-            "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            **_cost(watch),
             "model_megabytes": round(sum(np.asarray(a).nbytes for a in arrays.values()) / 2**20, 3),
         },
-        log=tuple(map(_without_values, events)),
+        log=tuple(map(without_values, events)),
     )
 
 
@@ -130,14 +150,6 @@ def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certific
         dataset=request.charge_to.dataset if request.charge_to else None,
         notes=outcome.notes,
     )
-
-
-def _without_values(event: Event) -> Event:
-    """The event with the values' hash in place of the values, which measurements.npz holds."""
-    if "values" not in event:
-        return event
-    digest = hashlib.sha256(unpack(event["values"]).tobytes()).hexdigest()
-    return {**{k: v for k, v in event.items() if k != "values"}, "sha256": digest}
 
 
 def _warn_of_delta(delta: float, rows: int | None) -> None:

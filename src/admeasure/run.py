@@ -1,31 +1,43 @@
-"""A run under way: what was asked for, its folder and journal, its entry in the budget book.
+"""A run under way: what was asked for, its folder and journal, its entries in the budget book.
 
-Order of events, so that a kill at any moment leaves the book readable and never short:
-the run's folder is made; the whole budget is reserved in the book; the journal is opened; the
-mechanism draws, each result on disk before it is used; the release is written whole; the
-reservation is settled at what was spent; the run's folder goes. A run that never gets there stays
-charged.
+Order of events, so that a kill at any moment leaves the book readable and never short: the run's
+folder is made, with a token of its own in `run.json`; the journal is opened and locked; the whole
+budget is reserved in the book under that token; the mechanism draws, each result on disk before it
+is used; what was spent goes to `finished.json`; the release is written whole and renamed into
+place; the reservation is settled at what was spent; the run's folder goes. Each step is on disk
+before the next begins, and a resumed run goes on from whichever was the last. A run that never
+gets to the end stays charged in full.
+
+A run that is out of memory or time stops in order: its entry is ended at what it spent. Resumed,
+it reserves the rest under the same token.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
 import shutil
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from admeasure.errors import UsageError
+from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms import Mechanism
+from admeasure.privacy.account import RUNNING, Entry
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.journal import FileJournal, Journal
+from admeasure.privacy.journal import FileJournal, Journal, flush_folder, without_values
+from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
 from admeasure.release import Release, store
 from admeasure.schema import Schema
 from admeasure.workload import Workload
+
+SETTINGS, FINISHED, JOURNAL = "run.json", "finished.json", "journal.jsonl"
 
 
 @dataclass(frozen=True)
@@ -89,91 +101,188 @@ class Run:
 
     def __init__(self, request: Request, target: Path | None, *, resume: bool = False) -> None:
         """Refuse what can be refused; nothing is written or charged yet."""
+        self.ledger = Ledger(request.rho)
         self._request = request
         self._target = target
         self._folder = None if target is None else store.partial_folder(target)
         self._book = Book.open(request.charge_to.book) if request.charge_to else None
-        self._entry: int | None = None
         self._journal: Journal | None = None
         self._resumed = resume
-        if target is not None:
-            store.check_free(target)
+        self._token = secrets.token_hex(6)
         interrupted = self._folder is not None and self._folder.exists()
         if resume and not interrupted:
             raise UsageError(
                 f"There is no interrupted run at {self._folder or 'memory'}. Run without --resume."
             )
         if resume:
-            self._entry = self._interrupted_entry()
+            self._token = self._interrupted_token()
         elif interrupted:
             raise UsageError(
                 f"{self._folder} holds an interrupted run. Continue it with --resume, or remove "
                 "it; a removed run stays charged."
             )
+        if target is not None and not self.written:
+            store.check_free(target)
+
+    @property
+    def written(self) -> bool:
+        """Whether the interrupted run got as far as its release, and only has to be settled."""
+        if not (self._resumed and self._target is not None and self._folder is not None):
+            return False
+        return (self._folder / FINISHED).exists() and self._target.is_dir()
+
+    def complete(self) -> Release:
+        """What `finish` had left to do when it was interrupted."""
+        assert self._folder is not None
+        assert self._target is not None
+        journal = FileJournal(self._folder / JOURNAL)
+        try:
+            release = Release.load(self._target)
+            if list(release.log) != [without_values(event) for event in journal.events]:
+                raise UsageError(
+                    f"{self._target} is the release of another run. Move it away, then resume."
+                )
+            spent = Fraction(json.loads((self._folder / FINISHED).read_text())["spent"])
+            self._settle(spent)
+            self._drop()
+        finally:
+            journal.close()
+        return release
 
     def __enter__(self) -> Journal:
-        """Reserve the budget, unless the interrupted run did, and open the journal."""
+        """Open the journal and reserve the budget, as far as the interrupted run did not."""
         if self._folder is None:
-            self._entry = self._reserve()
             self._journal = Journal()
+            self._reserve(self.ledger.total)
             return self._journal
         if not self._resumed:
-            self._begin(self._folder)
-        self._journal = FileJournal(self._folder / "journal.jsonl")
-        return self._journal
-
-    def _begin(self, folder: Path) -> None:
-        """The folder comes first: where it cannot be made, or is another run's, nothing is charged.
-
-        A kill between the two leaves an empty folder and no charge, or a charge without a run.
-        """
+            self._make(self._folder)
+        journal = FileJournal(self._folder / JOURNAL)
         try:
-            folder.mkdir(mode=0o700)
-        except OSError as error:
-            raise UsageError(
-                f"{folder} could not be made: {error.strerror}. Name another place."
-            ) from None
-        try:
-            self._entry = self._reserve()
+            mine = self._entries()
+            if not any(entry.status == RUNNING for entry in mine):
+                self._reserve(self.ledger.total - sum(entry.rho for entry in mine))
         except BaseException:
-            folder.rmdir()
+            journal.close()
+            if not self._resumed:
+                shutil.rmtree(self._folder)
             raise
-        text = json.dumps({"settings": self._request.settings(), "entry": self._entry})
-        (folder / "run.json").write_text(text)
+        self._journal = journal
+        return journal
 
-    def finish(self, release: Release, spent: Fraction) -> None:
+    def finish(self, release: Release) -> None:
         """Write the release, then settle with the book, then drop the journal."""
-        if self._target is not None:
-            release.save(self._target)
-        if self._book is not None and self._entry is not None:
-            self._book.settle(self._entry, spent)
+        if self._target is not None and self._folder is not None:
+            text = json.dumps({"spent": str(self.ledger.spent)})
+            store.write_durably(self._folder / FINISHED, text.encode())
+            release.save(self._target, scratch=self._folder)
+        self._settle(self.ledger.spent)
         if self._folder is not None:
-            shutil.rmtree(self._folder)
+            self._drop()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if isinstance(self._journal, FileJournal):
-            self._journal.close()
-        elif kind is not None and self._book is not None and self._entry is not None:
-            self._book.fail(self._entry)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, ResourceError | MemoryError) and not _is_full(error):
+                self._end_at(self.ledger.spent)
+            elif error is not None and self._folder is None and self._book is not None:
+                self._book.fail(self._running().id)
+        finally:
+            if isinstance(self._journal, FileJournal):
+                self._journal.close()
+        if error is not None and _is_full(error) and self._folder is not None:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ResourceError(f"{reason} {self._kept()}") from None
+        if isinstance(error, ResourceError):
+            raise ResourceError(f"{error} {self._charged()}") from None
 
-    def _reserve(self) -> int | None:
-        if self._book is None or self._request.charge_to is None:
-            return None
-        return self._book.reserve(
+    def _make(self, folder: Path) -> None:
+        """The folder, with its token or not at all: where it cannot be made, or is another run's,
+        nothing is charged."""
+        text = json.dumps({"settings": self._request.settings(), "token": self._token})
+        fresh = folder.with_name(f".{folder.name}.{self._token}")
+        try:
+            fresh.mkdir(mode=0o700)
+            store.write_durably(fresh / SETTINGS, text.encode())
+            os.rename(fresh, folder)
+            flush_folder(folder.parent)
+        except OSError as error:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise store.not_written(folder, error) from None
+
+    def _drop(self) -> None:
+        """Remove the run's folder: in one step out of the way, then piece by piece."""
+        assert self._folder is not None
+        away = self._folder.with_name(f".{self._folder.name}.done")
+        shutil.rmtree(away, ignore_errors=True)
+        os.rename(self._folder, away)
+        shutil.rmtree(away)
+
+    # The budget book. All entries of a run carry its token; at most one of them is running.
+
+    def _reserve(self, rho: Fraction) -> None:
+        if self._book is None or self._request.charge_to is None or not rho:
+            return
+        self._book.reserve(
             self._request.charge_to.dataset,
-            self._request.rho,
+            rho,
             mechanism=self._request.mechanism.name,
-            release=str(self._target or "in memory"),
+            release=f"{self._target or 'in memory'} [{self._token}]",
             epsilon=float(self._request.epsilon),
             delta=float(self._request.delta),
         )
 
-    def _interrupted_entry(self) -> int | None:
-        """The book entry of the interrupted run, if its settings are those of this one."""
+    def _entries(self) -> list[Entry]:
+        if self._book is None or self._request.charge_to is None:
+            return []
+        history = self._book.history(self._request.charge_to.dataset)
+        return [entry for entry in history if entry.release.endswith(f"[{self._token}]")]
+
+    def _running(self) -> Entry:
+        return next(entry for entry in self._entries() if entry.status == RUNNING)
+
+    def _settle(self, spent: Fraction) -> None:
+        """End the entry as released. What earlier entries of the run were charged is paid."""
+        if self._book is None:
+            return
+        mine = self._entries()
+        for entry in mine:
+            if entry.status == RUNNING:
+                earlier = sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
+                self._book.settle(entry.id, spent - earlier)
+
+    def _end_at(self, spent: Fraction) -> None:
+        """End the entry without a release, at what was drawn, unless that is all. A replay may be
+        short of what an earlier part of the run drew and was charged for; then nothing is added."""
+        if self._book is None or spent == self.ledger.total:
+            return
+        mine = self._entries()
+        for entry in mine:
+            if entry.status == RUNNING:
+                earlier = sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
+                self._book.fail(entry.id, max(Fraction(0), spent - earlier))
+
+    def _charged(self) -> str:
+        rho, total = float(self.ledger.spent), float(self.ledger.total)
+        charged = f"It is charged for what it spent, rho {rho:.6g} of {total:.6g}."
+        return charged if self._folder is None else f"{charged} {self._kept()}"
+
+    def _kept(self) -> str:
+        return (
+            f"What was released so far is kept in {self._folder}: run again with --resume, with "
+            "more room, to continue; nothing is charged twice."
+        )
+
+    def _interrupted_token(self) -> str:
+        """The token of the interrupted run, if its settings are those of this one."""
         assert self._folder is not None
         try:
-            stored = json.loads((self._folder / "run.json").read_text())
-            settings, entry = stored["settings"], stored["entry"]
+            stored = json.loads((self._folder / SETTINGS).read_text())
+            settings, token = dict(stored["settings"]), str(stored["token"])
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(
                 f"{self._folder} cannot be resumed: its run.json cannot be read. Remove the "
@@ -186,4 +295,11 @@ class Run:
                 f"{', '.join(differing)}. Resume with the same, or remove the folder; a removed "
                 "run stays charged."
             )
-        return entry
+        return token
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether the disk was full. The run can go on, so it keeps what it has reserved."""
+    return isinstance(error, store.DiskFull) or (
+        isinstance(error, OSError) and error.errno in store.FULL
+    )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -56,6 +57,15 @@ def longest_packed(shape: tuple[int, ...]) -> int:
 def unpack(packed: Event) -> np.ndarray:
     raw = zlib.decompress(base64.b64decode(packed["zlib"]))
     return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(packed["shape"])
+
+
+def without_values(event: Event) -> Event:
+    """The event as a release publishes it: values that a file of the release holds are replaced by
+    their hash."""
+    if "values" not in event:
+        return event
+    digest = hashlib.sha256(unpack(event["values"]).tobytes()).hexdigest()
+    return {**{k: v for k, v in event.items() if k != "values"}, "sha256": digest}
 
 
 @dataclass

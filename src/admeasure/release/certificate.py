@@ -17,7 +17,7 @@ NOT_PRIVATE = "NOT PRIVATE: made with a seeded random generator, for tests and r
 UNPROTECTED = (
     "the schema: column names, bounds, bins, categories, structural zeros",
     "the workload and the mechanism's options",
-    "the time the run took and the size of its files",
+    "the time and the memory the run took, the size of its files, that it reached a limit",
     "that a run was refused because the table does not satisfy the schema",
 )
 

@@ -128,7 +128,7 @@ class Dual:
                 continue
             moved |= set(clique)
             t = next(t for t, home in enumerate(self._cliques) if set(clique) <= set(home))
-            slack = self._stiffness[self._slices[t].start]
+            slack = float(self._stiffness[self._slices[t].start])
             expected = start.marginal(clique) * (self._total / start.total)
             step = _lone_step(expected, statistic.mean, slack)
             views[t] += aligned(np.where(statistic.possible, step, 0.0), clique, self._cliques[t])

@@ -15,30 +15,20 @@ Only positive numbers are added and multiplied: where a node says 0.0, so does e
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.beliefs import Beliefs
+from admeasure.families.graphical.cuts import Cuts
 from admeasure.families.graphical.tables import sum_axis
 from admeasure.families.graphical.tree import Clique, cells_of, megabytes_of
 
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
-_DEEP = 6.0
-"""How much dearer a near part is that is not inside a node and must itself be cut."""
-
-
-@dataclass(frozen=True)
-class _Arc:
-    """An edge of the tree seen from one end: `far` are the attributes strictly beyond it."""
-
-    near: int
-    node: int
-    separator: Clique
-    far: frozenset[int]
+_BLOCK_CELLS = 1 << 15
+"""Cells of a block that stays in cache."""
 
 
 class Propagation:
@@ -53,19 +43,11 @@ class Propagation:
         self._by_size = sorted(
             range(len(self._nodes)), key=lambda k: (beliefs.tables[k].size, self._nodes[k])
         )
-        self._arcs = self._find_arcs()
-        self._onward: list[list[int]] = [
-            [f for f, next_ in enumerate(self._arcs) if self._goes_on(arc, next_)]
-            for arc in self._arcs
-        ]
+        self._cuts = Cuts(beliefs.tree, limit_cells)
+        self._arcs = self._cuts.arcs
         self._kept: dict[Clique, np.ndarray] = {}
         self._kept_cells = 0
         self._conditionals: dict[tuple[int, int], np.ndarray] = {}
-        d = len(self._levels)
-        self._log_levels = np.log(self._levels)
-        self._far = _indicator([arc.far for arc in self._arcs], d)
-        self._separator = _indicator([arc.separator for arc in self._arcs], d)
-        self._near = _indicator([self._nodes[arc.near] for arc in self._arcs], d)
 
     def marginals(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
@@ -82,64 +64,13 @@ class Propagation:
                 answers[across[index]] = table
         return [np.array(a) if a.base is not None else a for a in answers if a is not None]
 
-    # The tree seen from every edge
-
-    def _find_arcs(self) -> list[_Arc]:
-        edges = self._beliefs.tree.edges
-        neighbours: dict[int, list[int]] = {k: [] for k in range(len(self._nodes))}
-        for edge in edges:
-            neighbours[edge.parent].append(edge.child)
-            neighbours[edge.child].append(edge.parent)
-        arcs = []
-        for edge in edges:
-            for near, node in ((edge.parent, edge.child), (edge.child, edge.parent)):
-                beyond, stack = set(self._sets[node]), [(node, near)]
-                while stack:
-                    at, origin = stack.pop()
-                    for other in neighbours[at]:
-                        if other != origin:
-                            beyond |= self._sets[other]
-                            stack.append((other, at))
-                arcs.append(
-                    _Arc(near, node, edge.separator, frozenset(beyond - set(edge.separator)))
-                )
-        return arcs
-
-    @staticmethod
-    def _goes_on(arc: _Arc, next_: _Arc) -> bool:
-        return next_.near == arc.node and next_.node != arc.near
-
-    # Where to cut
-
     def _group(self, queries: list[Clique]) -> dict[tuple[Clique, int], list[tuple[int, Clique]]]:
         """(near part, arc) -> the queries cut there, each with its position and far part."""
         groups: dict[tuple[Clique, int], list[tuple[int, Clique]]] = {}
-        if not queries:
-            return groups
-        for index, arc in enumerate(self._best_cuts(queries).tolist()):
-            far = self._arcs[arc].far
-            near = tuple(a for a in queries[index] if a not in far)
-            beyond = tuple(a for a in queries[index] if a in far)
-            groups.setdefault((near, arc), []).append((index, beyond))
+        for index, arc in enumerate(self._cuts.best(queries)):
+            near, far = self._cuts.parts(queries[index], arc)
+            groups.setdefault((near, arc), []).append((index, far))
         return groups
-
-    def _best_cuts(self, queries: Sequence[Clique]) -> np.ndarray:
-        member = _indicator(queries, len(self._levels))
-        logs = self._log_levels
-        far = member @ self._far.T
-        outside = member @ (1 - self._far - self._separator).clip(0).T
-        # Cells of query ∪ S, of near part ∪ S and of far part ∪ S.
-        joint = (member * logs).sum(axis=1)[:, None] + (1 - member) @ (self._separator * logs).T
-        far_log = (member * logs) @ self._far.T
-        near_cells = np.exp(joint - far_log)
-        far_cells = np.exp(far_log + self._separator @ logs)
-        easy = (member @ (1 - self._near - self._far).clip(0).T == 0) | (outside == 1)
-        cost = np.exp(joint) / 16 + near_cells * np.where(easy, 1.0, _DEEP)
-        cost += np.where(far > 1, _DEEP * far_cells, 0.0)
-        cost[(far == 0) | (outside == 0)] = np.inf
-        return cost.argmin(axis=1)
-
-    # Tables
 
     def _home(self, query: Iterable[int]) -> int | None:
         wanted = frozenset(query)
@@ -178,11 +109,9 @@ class Propagation:
             return found
         if self._home(query) is not None:
             return self._inside(query)
-        arc = int(self._best_cuts([query])[0])
-        far = self._arcs[arc].far
-        near = tuple(a for a in query if a not in far)
-        beyond = tuple(a for a in query if a in far)
-        [(_, table)] = self._cut(near, arc, [(0, beyond)])
+        [arc] = self._cuts.best([query])
+        near, far = self._cuts.parts(query, arc)
+        [(_, table)] = self._cut(near, arc, [(0, far)])
         self._keep(query, table)
         return table
 
@@ -212,7 +141,7 @@ class Propagation:
             joint = joint.transpose([union.index(a) for a in (*separator, attribute)])
             table = joint.reshape(-1, self._levels[attribute])
         else:
-            onward = next(f for f in self._onward[arc] if attribute in self._arcs[f].far)
+            onward = next(f for f in self._cuts.onward[arc] if attribute in self._arcs[f].far)
             table = self._near_by_far(separator, onward, [(attribute,)])
         table = _divide_rows(table, self._inside(separator).reshape(-1))
         self._conditionals[arc, attribute] = table
@@ -228,9 +157,13 @@ class Propagation:
         shared = [a for a in near if a in separator]
         own = [a for a in near if a not in separator]
         rest = [a for a in separator if a not in near]
-        cells = cells_of(self._levels, {*near, *separator})
         columns = sum(cells_of(self._levels, part) for part in far)
-        self._check(max(cells, cells_of(self._levels, near) * columns))
+        self._check(cells_of(self._levels, near) * columns)
+        if len(own) == 2 and not shared and self._home({*near, *separator}) is None:
+            star = self._cuts.hanging(arc, *own)
+            if star is not None:
+                return self._star(arc, star, near, self._far_part(arc, far, rest))
+        self._check(cells_of(self._levels, {*near, *separator}))
         batch, rows, inner = (cells_of(self._levels, group) for group in (shared, own, rest))
         table = self._near_part(near, arc, [*shared, *own, *rest])
         left = np.ascontiguousarray(table).reshape(batch, rows, inner)
@@ -242,6 +175,33 @@ class Propagation:
         else:
             product = left @ right
         return _rows_sorted(product, self._levels, [*shared, *own], near)
+
+    def _star(
+        self, arc: int, star: tuple[int, int, int], near: Clique, right: np.ndarray
+    ) -> np.ndarray:
+        """p(a, b, far) = sum over S of p(a | S) p(b, S) p(far | S), a block of S at a time."""
+        hung, a, b = star
+        separator = self._arcs[arc].separator
+        first = self._rows_over(separator, hung, a)
+        second = self._near_part((b,), arc, (*separator, b))
+        second = np.ascontiguousarray(second).reshape(len(first), -1)
+        na, nb = first.shape[1], second.shape[1]
+        product = np.zeros((na * nb, right.shape[1]))
+        step = max(16, _BLOCK_CELLS // (na * nb))
+        for s in range(0, len(first), step):
+            pair = first[s : s + step, :, None] * second[s : s + step, None, :]
+            product += pair.reshape(-1, na * nb).T @ right[s : s + step]
+        return _rows_sorted(product[None], self._levels, [a, b], near)
+
+    def _rows_over(self, separator: Clique, arc: int, attribute: int) -> np.ndarray:
+        """p(attribute | S of the arc) with a row for every cell of a larger separator."""
+        inner = self._arcs[arc].separator
+        table = self._conditional(arc, attribute)
+        if inner == separator:
+            return table
+        shape = [self._levels[c] if c in inner else 1 for c in separator]
+        full = [*(self._levels[c] for c in separator), table.shape[1]]
+        return np.broadcast_to(table.reshape(*shape, -1), full).reshape(-1, table.shape[1])
 
     def _far_part(self, arc: int, far: list[Clique], order: list[int]) -> np.ndarray:
         """p(far parts | S), side by side, with the rows' attributes in the given order."""
@@ -289,13 +249,6 @@ class Propagation:
                 f"A marginal needs an intermediate table of {megabytes_of(cells):.3g} MB, over the "
                 f"limit of {megabytes_of(self._limit):.3g} MB. Ask for fewer columns at once."
             )
-
-
-def _indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
-    table = np.zeros((len(sets), d))
-    for row, members in zip(table, sets, strict=True):
-        row[list(members)] = 1.0
-    return table
 
 
 def _divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:

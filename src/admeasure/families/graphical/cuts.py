@@ -1,0 +1,174 @@
+"""Where to cut a query that spans several nodes of a junction tree.
+
+Every edge of the tree, seen from either end, offers a cut: the query's attributes beyond it are its
+far part, the others its near part, and the edge's separator S joins the two. The cost of a cut is
+counted in cells read and written. Queries are judged all at once by a cost that looks one cut
+ahead; those that come out dear are judged again by what their parts would really cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.families.graphical.tree import Clique, Tree, cells_of
+
+_DEEP = 6.0
+"""How much dearer a part is, at first sight, that is inside no node and must itself be cut."""
+_DEAR = float(1 << 19)
+"""Cells from which a closer look at a query's cost pays for itself."""
+_MULTIPLIED = 1 / 16
+"""Cost of one multiplication inside a matrix product, against reading and writing a cell."""
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An edge of the tree seen from one end: `far` are the attributes strictly beyond it."""
+
+    near: int
+    node: int
+    separator: Clique
+    far: frozenset[int]
+
+
+class Cuts:
+    """The cuts of one tree. Arcs 2 k and 2 k + 1 are the two directions of edge k."""
+
+    def __init__(self, tree: Tree, limit_cells: float) -> None:
+        self._levels = tree.levels
+        self._limit = limit_cells
+        self._sets = [frozenset(node) for node in tree.nodes]
+        self.arcs = _find_arcs(tree)
+        self.onward = [
+            [f for f, b in enumerate(self.arcs) if b.near == a.node and b.node != a.near]
+            for a in self.arcs
+        ]
+        self._hanging = [self._find_hanging(e) for e in range(len(self.arcs))]
+        d = len(tree.levels)
+        self._logs = np.log(tree.levels)
+        self._far = indicator([arc.far for arc in self.arcs], d)
+        self._separator = indicator([arc.separator for arc in self.arcs], d)
+        self._near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
+        self._hang = indicator(
+            [[a for f in hanging for a in self.arcs[f].far] for hanging in self._hanging], d
+        )
+        self._judged: dict[Clique, tuple[float, int]] = {}
+
+    def parts(self, query: Clique, arc: int) -> tuple[Clique, Clique]:
+        """The near and the far part of a query."""
+        far = self.arcs[arc].far
+        return tuple(a for a in query if a not in far), tuple(a for a in query if a in far)
+
+    def hanging(self, arc: int, one: int, other: int) -> tuple[int, int, int] | None:
+        """(f, a, b) if a, one of two near attributes, is beyond an arc f whose separator lies in
+        this arc's and the other, b, is not: then a is independent of b given S."""
+        for f in self._hanging[arc]:
+            far = self.arcs[f].far
+            if (one in far) != (other in far):
+                return (f, one, other) if one in far else (f, other, one)
+        return None
+
+    def best(self, queries: Sequence[Clique]) -> list[int]:
+        """The cheapest arc for every query; none of them is inside a node."""
+        if not queries:
+            return []
+        cost, easy = self._first_sight(queries)
+        chosen = np.where(easy, cost, cost * _DEEP).argmin(axis=1)
+        dear = cost[np.arange(len(queries)), chosen] > _DEAR
+        answer = chosen.tolist()
+        for t in np.flatnonzero(dear).tolist():
+            answer[t] = self._judge(queries[t])[1]
+        return answer
+
+    def _first_sight(self, queries: Sequence[Clique]) -> tuple[np.ndarray, np.ndarray]:
+        """(query, arc): the cost if both parts were at hand, and whether they are."""
+        member = indicator(queries, len(self._levels))
+        weight = member * self._logs
+        far = member @ self._far.T
+        outside = member @ (1 - self._far - self._separator).T
+        joint = weight.sum(axis=1)[:, None] + (1 - member) @ (self._separator * self._logs).T
+        far_log = weight @ self._far.T
+        near_cells = np.exp(joint - far_log)
+        far_cells = np.exp(far_log + self._separator @ self._logs)
+        cost = np.exp(joint) * _MULTIPLIED + near_cells + np.where(far > 1, far_cells, 0.0)
+        cost[(far == 0) | (outside == 0)] = np.inf
+        held = member @ (1 - np.maximum(self._near, self._far)).T == 0
+        star = (outside == 2) & (member.sum(axis=1)[:, None] == outside + far)
+        star &= member @ self._hang.T > 0
+        easy = (held | (outside == 1) | star) & (far == 1)
+        # A star is built in blocks; other near parts are whole tables.
+        cost[(near_cells > self._limit) & ~star] = np.inf
+        return cost, easy
+
+    def _judge(self, query: Clique) -> tuple[float, int]:
+        """The real cost of a query and its best arc, -1 where a node holds it."""
+        found = self._judged.get(query)
+        if found is not None:
+            return found
+        if any(node.issuperset(query) for node in self._sets):
+            found = (float(cells_of(self._levels, query)), -1)
+        else:
+            costs, easy = self._first_sight([query])
+            found = (math.inf, int(costs[0].argmin()))
+            for arc in costs[0].argsort(kind="stable").tolist():
+                cost = float(costs[0, arc])
+                if cost >= found[0]:
+                    break
+                if not easy[0, arc]:
+                    cost += self._cost_of_parts(query, arc)
+                if cost < found[0]:
+                    found = (cost, arc)
+        self._judged[query] = found
+        return found
+
+    def _cost_of_parts(self, query: Clique, arc: int) -> float:
+        separator = self.arcs[arc].separator
+        near, far = self.parts(query, arc)
+        cost = 0.0
+        if sum(a not in separator for a in near) > 1:
+            cost += self._judge(tuple(sorted({*near, *separator})))[0]
+        if len(far) > 1:
+            cost += self._judge(tuple(sorted({*far, *separator})))[0]
+        return cost
+
+    def _find_hanging(self, arc: int) -> list[int]:
+        here = self.arcs[arc]
+        separator = frozenset(here.separator)
+        return [
+            f
+            for f, other in enumerate(self.arcs)
+            if f not in (arc, arc ^ 1)
+            and separator.issuperset(other.separator)
+            and not other.far & (here.far | separator)
+        ]
+
+
+def indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
+    """One row of zeros and ones for each set."""
+    table = np.zeros((len(sets), d))
+    for row, members in zip(table, sets, strict=True):
+        row[list(members)] = 1.0
+    return table
+
+
+def _find_arcs(tree: Tree) -> list[Arc]:
+    sets = [frozenset(node) for node in tree.nodes]
+    neighbours: dict[int, list[int]] = {k: [] for k in range(len(sets))}
+    for edge in tree.edges:
+        neighbours[edge.parent].append(edge.child)
+        neighbours[edge.child].append(edge.parent)
+    arcs = []
+    for edge in tree.edges:
+        for near, node in ((edge.parent, edge.child), (edge.child, edge.parent)):
+            beyond, stack = set(sets[node]), [(node, near)]
+            while stack:
+                at, origin = stack.pop()
+                for other in neighbours[at]:
+                    if other != origin:
+                        beyond |= sets[other]
+                        stack.append((other, at))
+            arcs.append(Arc(near, node, edge.separator, frozenset(beyond - set(edge.separator))))
+    return arcs
