@@ -8,6 +8,7 @@ the repository, and are no part of it.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import resource
@@ -56,9 +57,13 @@ class Case:
 
 def code_version() -> str:
     """A hash of the package's source, so that results of different code can be told apart."""
+    found = importlib.util.find_spec("admeasure")
+    if found is None or found.origin is None:
+        sys.exit("The package admeasure is not installed. Run `make install` first.")
+    package = Path(found.origin).parent
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:10]
 
 

@@ -66,12 +66,16 @@ class Watch:
     started: float = field(default_factory=time.perf_counter)
 
     def check(self, *_: object) -> None:
-        """Raise `ResourceError` where a limit is reached. Takes and ignores what a listener gets."""
+        """Raise `ResourceError` where a limit is reached. What a listener is told is ignored."""
         seconds, megabytes = self.limits.seconds, self.limits.megabytes
         if seconds is not None and time.perf_counter() - self.started >= seconds:
-            raise ResourceError(f"The run reached its limit of {seconds:g} seconds.")
+            raise ResourceError(
+                f"The run reached its limit of {seconds:g} seconds. Raise --max-seconds."
+            )
         if megabytes is not None and resident() >= megabytes:
-            raise ResourceError(f"The run reached its limit of {megabytes:g} MB of memory.")
+            raise ResourceError(
+                f"The run reached its limit of {megabytes:g} MB of memory. Raise --max-memory."
+            )
 
     @contextmanager
     def armed(self) -> Iterator[None]:

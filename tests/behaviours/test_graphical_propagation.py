@@ -49,7 +49,7 @@ def flat(potentials):
     return np.concatenate([np.zeros(0), *(theta.reshape(-1) for theta in potentials.values())])
 
 
-@pytest.mark.parametrize("arithmetic", ["run", "run_logarithmic"])
+@pytest.mark.parametrize("arithmetic", ["run_linear", "run_scaled", "run_logarithmic"])
 @pytest.mark.parametrize("seed", range(60))
 def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
     levels, potentials = random_model(seed)
@@ -91,7 +91,7 @@ def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
     for query, table in zip(queries, propagation.marginals(queries), strict=True):
         np.testing.assert_array_equal(table == 0.0, onto(joint, query) == 0.0)
     contraction = Contraction(tree, tuple(potentials))
-    for run in (contraction.run_linear, contraction.run_logarithmic):
+    for run in (contraction.run_linear, contraction.run_scaled, contraction.run_logarithmic):
         outcome = run(flat(potentials)) if potentials else None
         if outcome is not None:
             for clique, table in zip(potentials, contraction.views(outcome[1]), strict=True):

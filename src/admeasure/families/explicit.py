@@ -1,4 +1,4 @@
-"""A probability for every cell of the domain, and the multiplicative-weights update.
+"""A probability for every cell of the domain.
 
 Everything is exact and nothing is cheap: time and memory are those of the whole domain, so the
 family is refused beyond `MAX_CELLS` before any work starts.
@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
-from admeasure.errors import ReleaseError, ResourceError
+from admeasure.errors import ReleaseError, ResourceError, SchemaError
 from admeasure.families import Codes
 from admeasure.families.rounding import rounded_counts
-from admeasure.privacy.measurement import Measurement
+from admeasure.joints import homes, summed
+from admeasure.queries import Cell, Query
 from admeasure.schema import Zero
 
 MAX_CELLS = 1 << 24
+SHARED_CELLS = 1 << 16
+"""The largest table that is summed from the whole domain for several marginals at once."""
 
 
-def check_size(domain: Domain, mechanism: str) -> None:
+def check_size(domain: Domain, mechanism: str, instead: str = "aim, mst or independent") -> None:
     """Refuse a domain that does not fit, with its size and what would fit."""
     if domain.cells() > MAX_CELLS:
         raise ResourceError(
             f"{mechanism} keeps a number for each of the domain's {float(domain.cells()):.3g} "
-            f"cells, and {MAX_CELLS:.3g} is its limit. Use aim, mst or independent, coarser bins "
+            f"cells, and {MAX_CELLS:.3g} is its limit. Use {instead}, coarser bins "
             "or fewer columns."
         )
 
@@ -48,11 +51,36 @@ class ExplicitModel:
         """The same share for every cell that can occur."""
         weights = np.ones(domain.levels)
         for zero in zeros:
-            weights[_lifted(zero.mask, zero.columns, domain)] = 0.0
+            weights[lifted(zero.mask, zero.columns, domain)] = 0.0
+        if not weights.any():
+            raise SchemaError(
+                "The [[zero]] entries together rule out every record. Remove or narrow one."
+            )
         return cls(domain, weights / weights.sum(), total)
 
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
-        return [self.total * _project(self.weights, c, self.domain) for c in columns]
+        if len(columns) < 3:
+            return [self.total * self.project(self.weights, c) for c in columns]
+        home = homes(self.domain, columns, SHARED_CELLS)
+        joints = {j: self.project(self.weights, j) for j in set(home.values())}
+        return [self.total * summed(joints[home[c]], home[c], c) for c in columns]
+
+    def project(self, weights: np.ndarray, columns: Columns) -> np.ndarray:
+        drop, order = _axes(columns, self.domain)
+        return weights.sum(axis=drop).transpose(order)
+
+    def lifted(self, table: np.ndarray, columns: Columns) -> np.ndarray:
+        return lifted(table, columns, self.domain)
+
+    def members(self, query: Query) -> Any | None:
+        """A cell of a marginal is a slice of the domain."""
+        if not isinstance(query, Cell):
+            return None
+        codes = dict(zip(query.columns, query.codes, strict=True))
+        return tuple(codes.get(c, slice(None)) for c in self.domain.columns)
+
+    def reweighted(self, weights: np.ndarray) -> Self:
+        return replace(self, weights=weights)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         counts = rounded_counts(self.weights.ravel(), rows, rng)
@@ -73,41 +101,6 @@ class ExplicitModel:
         return cls(domain, weights, total)
 
 
-@dataclass(frozen=True)
-class MultiplicativeWeights:
-    """D(x) ∝ D(x) exp(q(x) (a - q(D)) / 2) for measured queries q with noisy answers a.
-
-    Shares, not counts, as in Hardt, Ligett and McSherry (2012), Figure 1. (Liu, Vietri and Wu
-    print the exponent with a minus in appendix A.2; raising a query that is answered too low needs
-    the plus.) With `passes` > 1 the update goes through all measurements again, the reuse of past
-    queries that Hardt et al. describe in section 3.3.1. A whole marginal is one update with the
-    exponent of each of its cells: its cells are disjoint.
-    """
-
-    passes: int = 1
-
-    def update(self, model: ExplicitModel, log: Sequence[Measurement]) -> ExplicitModel:
-        weights = model.weights
-        used = log if self.passes > 1 else log[-1:]
-        for _ in range(self.passes):
-            for measurement in used:
-                weights = self._step(weights, measurement, model)
-        return ExplicitModel(model.domain, weights, model.total)
-
-    def _step(self, weights: np.ndarray, m: Measurement, model: ExplicitModel) -> np.ndarray:
-        believed = m.query.answer(_project(weights, m.query.columns, model.domain))
-        error = m.values / model.total - believed
-        exponent = m.query.spread(error / 2, model.domain)
-        grown = weights * _lifted(np.exp(exponent), m.query.columns, model.domain)
-        return grown / grown.sum()
-
-
-def average(models: Sequence[ExplicitModel]) -> ExplicitModel:
-    """The mean of the iterates, which is what MWEM's utility theorem speaks of."""
-    weights = np.mean([m.weights for m in models], axis=0)
-    return ExplicitModel(models[-1].domain, weights, models[-1].total)
-
-
 @lru_cache(maxsize=4096)
 def _axes(columns: Columns, domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Axes to sum over, and the order of the kept ones that makes them canonical."""
@@ -116,12 +109,7 @@ def _axes(columns: Columns, domain: Domain) -> tuple[tuple[int, ...], tuple[int,
     return drop, tuple(kept.index(c) for c in canonical(columns))
 
 
-def _project(weights: np.ndarray, columns: Columns, domain: Domain) -> np.ndarray:
-    drop, order = _axes(columns, domain)
-    return weights.sum(axis=drop).transpose(order)
-
-
-def _lifted(table: np.ndarray, columns: Columns, domain: Domain) -> np.ndarray:
+def lifted(table: np.ndarray, columns: Columns, domain: Domain) -> np.ndarray:
     """A marginal's array seen as an array over the whole domain (a view)."""
     _, order = _axes(columns, domain)
     inverse = np.argsort(order) if order else ()

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Protocol, runtime_checkable
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Domain
 from admeasure.families import Model
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
+from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
 
@@ -44,28 +45,6 @@ class Plan:
     megabytes: float
     seconds: float
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """What one private selection says about the candidates that were not chosen (AIM, section 5).
-
-    Names follow Theorem 4: `chosen` r_t, `weights` w_r over the candidates C_t, `sigma` σ_t,
-    `epsilon` ε_t, `sensitivity` in rows times max weight, `estimated` ||M_rt(p_{t-1}) - y_t||_1,
-    and for each candidate for which this is the last round the distance
-    ||M_r(final model) - M_r(p_{t-1})||_1. `share` is the round's part of what all selections of
-    the run cost, known before the round began.
-    """
-
-    chosen: Columns
-    candidates: int
-    weights: dict[Columns, float]
-    distances: dict[Columns, float]
-    sigma: float
-    epsilon: float
-    sensitivity: float
-    estimated: float
-    share: float
 
 
 @dataclass(frozen=True, eq=False)

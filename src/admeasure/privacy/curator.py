@@ -1,6 +1,6 @@
 """The only reader of the private table inside a mechanism.
 
-Three verbs, each charged to the ledger before noise is drawn and on record before its result is
+Its verbs, each charged to the ledger before noise is drawn and on record before its result is
 used:
 
 - `measure`: the exact integer answer of a query plus discrete Gaussian noise of scale sigma in
@@ -14,6 +14,11 @@ used:
 - `top_k`: k such choices without replacement, which is the law of one-shot Gumbel noise and
   top-k (Durfee and Rogers 2019, Lemma 4.2). Charged: rho, each choice with rho/k. The order of
   the result is not released.
+- `flip`: one choice by permute and flip with the same exponent. It is ε-DP but not ε-bounded-range,
+  so no more than ε²/2-zCDP is known of it (Bun and Steinke 2016, Proposition 1.4). Charged: rho,
+  with ε = sqrt(2 rho) rounded down; for the same rho `choose` may use twice that ε.
+- `statistic`: integers that are no linear map of one marginal, plus discrete Gaussian noise. Their
+  L2 sensitivity is proved where the statistic is defined. Charged as `measure` is.
 
 Under add/remove the number of rows is private, and `rows` charges for it. Under replace with one
 row for each person it is public by definition and `rows` gives it exactly.
@@ -24,9 +29,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -36,12 +42,19 @@ from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpa
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import Noise
-from admeasure.privacy.score import Score
+from admeasure.privacy.race import ArrayScores
+from admeasure.privacy.score import Block, Exact, Score, StreamedScore
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Query, from_record, to_record
 
 if TYPE_CHECKING:
     from admeasure.sources import Source
+
+CACHE_CELLS = 1 << 27
+"""Counts kept between calls (1 GB), and as many exact answers of queries that are streamed."""
+
+BATCH_CELLS = 1 << 24
+"""Counts read at a time where they are not kept (128 MB), or one marginal where it is larger."""
 
 
 def sigma_for(rho: Fraction, l2_squared: int) -> float:
@@ -64,6 +77,31 @@ def epsilon_for(rho: Fraction) -> float:
     return epsilon
 
 
+class Statistic(Protocol):
+    """Integers computed from marginals, of a known sensitivity; `str` says what they are."""
+
+    @property
+    def marginals(self) -> Sequence[Columns]:
+        """What is read of the table."""
+        ...
+
+    def l2_squared(self, unit: Unit) -> int:
+        """A bound on the squared L2 distance of the integers of neighbours."""
+        ...
+
+    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+        """The integers, from exact counts."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStatistic:
+    """A statistic with noise of scale sigma in every number: safe to publish."""
+
+    values: np.ndarray
+    sigma: float
+
+
 class Curator:
     """Holds the table, the ledger, the source of noise and the journal together."""
 
@@ -77,6 +115,7 @@ class Curator:
         self._source = source
         self._noise = noise
         self._cache: dict[Columns, np.ndarray] = {}
+        self._exact: dict[Query, Exact] = {}
 
     @property
     def remaining(self) -> Fraction:
@@ -92,26 +131,31 @@ class Curator:
         """Answer queries with noise; together they cost `rho`, divided evenly or by `shares`."""
         weights = [Fraction(s) for s in (shares or [1] * len(queries))]
         total = sum(weights)
-        self.read([query.columns for query in queries])
+        tables = _Tables(self, [query.columns for query in queries])
         return tuple(
-            self._measure(query, Fraction(rho) * weight / total)
+            self._measure(query, Fraction(rho) * weight / total, tables)
             for query, weight in zip(queries, weights, strict=True)
         )
 
     def rows(self, rho: Fraction | float) -> Measurement:
         """The number of rows: exact and free where it is public, else measured for `rho`."""
         if self.unit.rows_are_public:
-            (exact,) = self._counts([()])
-            return Measurement(Marginal(()), exact, sigma=0.0)
-        return self._measure(Marginal(()), Fraction(rho))
+            return Measurement(Marginal(()), _Tables(self, [()]).of(()), sigma=0.0)
+        return self._measure(Marginal(()), Fraction(rho), _Tables(self, [()]))
 
-    def choose(self, score: Score, candidates: Sequence[Query], rho: Fraction | float) -> Query:
+    def choose(
+        self, score: Score | StreamedScore, candidates: Sequence[Query], rho: Fraction | float
+    ) -> Query:
         """Choose one of what the candidates offer, the worse answered the likelier."""
         (chosen,) = self.top_k(score, candidates, 1, rho)
         return chosen
 
     def top_k(
-        self, score: Score, candidates: Sequence[Query], k: int, rho: Fraction | float
+        self,
+        score: Score | StreamedScore,
+        candidates: Sequence[Query],
+        k: int,
+        rho: Fraction | float,
     ) -> tuple[Query, ...]:
         """Choose k different things of what the candidates offer."""
         rho = Fraction(rho)
@@ -130,28 +174,114 @@ class Curator:
         event = self.journal.next_recorded(asked)
         if event is None:
             self.journal.intend(asked, room=k * _longest_record(self.domain))
+            found = self._race(score, candidates, k, Fraction(epsilon) / (2 * delta))
+            event = self.journal.record(asked, {"chosen": [to_record(q) for q in found]})
+        return tuple(from_record(record) for record in event["chosen"])
+
+    def flip(self, score: Score, candidates: Sequence[Query], rho: Fraction | float) -> Query:
+        """Choose one of what the candidates offer, by permute and flip."""
+        rho = Fraction(rho)
+        epsilon = epsilon_for(rho / 4)  # ε²/8 <= rho/4 is ε²/2 <= rho
+        delta = score.sensitivity(self.unit)
+        asked: Event = {
+            "event": "flip",
+            "rho": str(rho),
+            "epsilon": epsilon,
+            "sensitivity": delta,
+            "candidates": len(candidates),
+            "among": _digest(candidates),
+        }
+        self.ledger.charge(rho, f"choice of 1 among {len(candidates)} candidates, by coins")
+        event = self.journal.next_recorded(asked)
+        if event is None:
+            self.journal.intend(asked, room=_longest_record(self.domain))
             counts = self._counts([q.columns for q in candidates])
             scores = [
                 np.ravel(score.of(query, table))
                 for query, table in zip(candidates, counts, strict=True)
             ]
             starts = np.cumsum([0] + [len(s) for s in scores])
-            picks = self._noise.top(np.concatenate(scores), Fraction(epsilon) / (2 * delta), k)
-            found = []
-            for pick in picks:
-                which = int(np.searchsorted(starts, pick, side="right")) - 1
-                found.append(score.chosen(candidates[which], int(pick - starts[which])))
-            event = self.journal.record(asked, {"chosen": [to_record(q) for q in found]})
-        return tuple(from_record(record) for record in event["chosen"])
+            step = Fraction(epsilon) / (2 * delta)
+            pick = self._noise.permute_and_flip(np.concatenate(scores), step)
+            which = int(np.searchsorted(starts, pick, side="right")) - 1
+            found = score.chosen(candidates[which], int(pick - starts[which]))
+            event = self.journal.record(asked, {"chosen": [to_record(found)]})
+        return from_record(event["chosen"][0])
+
+    def statistic(self, statistic: Statistic, rho: Fraction | float) -> NoisyStatistic:
+        """The statistic's integers with noise."""
+        rho = Fraction(rho)
+        l2_squared = statistic.l2_squared(self.unit)
+        sigma = sigma_for(rho, l2_squared)
+        asked: Event = {
+            "event": "statistic",
+            "what": str(statistic),
+            "rho": str(rho),
+            "sigma": sigma,
+            "l2_squared": l2_squared,
+        }
+        self.ledger.charge(rho, str(statistic))
+        event = self.journal.next_recorded(asked)
+        if event is None:
+            exact = np.asarray(statistic.of(self._counts(statistic.marginals)), dtype=np.int64)
+            self.journal.intend(asked, room=longest_packed(exact.shape))
+            noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
+            event = self.journal.record(asked, {"values": pack(exact + noise)})
+        return NoisyStatistic(unpack(event["values"]), sigma)
+
+    def _race(
+        self,
+        score: Score | StreamedScore,
+        candidates: Sequence[Query],
+        k: int,
+        step: Fraction,
+    ) -> list[Query]:
+        """The winners among everything on offer, of which one block is held at a time."""
+        race = self._noise.race(step, k)
+        tables = _Tables(self, [query.columns for query in candidates])
+        ends = [0]
+        for query in candidates:
+            offered = 0
+            for block in self._scored(score, query, tables):
+                race.add(block.scores, block.without)
+                offered += block.scores.size
+            ends.append(ends[-1] + offered)
+        found = []
+        for pick in race.result():
+            which = int(np.searchsorted(ends, pick, side="right")) - 1
+            found.append(score.chosen(candidates[which], pick - ends[which]))
+        return found
+
+    def _scored(
+        self, score: Score | StreamedScore, query: Query, tables: _Tables
+    ) -> Iterator[Block]:
+        if not isinstance(score, StreamedScore):
+            yield Block(ArrayScores(np.ravel(score.of(query, tables.of(query.columns)))))
+            return
+        exact = self._exact.get(query)
+        if exact is None:
+            answers = np.ravel(query.answer(tables.of(query.columns)))
+            small = answers.size == 0 or answers.max() < 2**31
+            exact = Exact(answers.astype(np.int32) if small else answers)
+            kept = sum(e.values.size for e in self._exact.values())
+            if kept + answers.size <= CACHE_CELLS:
+                self._exact[query] = exact
+        yield from score.blocks(query, exact)
 
     def read(self, marginals: Sequence[Columns]) -> None:
-        """Count these marginals now, in one pass over the table. Releases nothing."""
-        missing = [c for c in dict.fromkeys(marginals) if c not in self._cache]
+        """Count these marginals now, in one pass over the table. Releases nothing.
+
+        What passes the limit of what is kept is left for later."""
+        missing, room = [], CACHE_CELLS - sum(t.size for t in self._cache.values())
+        for columns in dict.fromkeys(marginals):
+            if columns not in self._cache and self.domain.cells(columns) <= room:
+                missing.append(columns)
+                room -= self.domain.cells(columns)
         if missing:
             tables = self._source.counts(missing)
             self._cache.update(zip(missing, tables, strict=True))
 
-    def _measure(self, query: Query, rho: Fraction) -> Measurement:
+    def _measure(self, query: Query, rho: Fraction, tables: _Tables) -> Measurement:
         l2_squared = query.sensitivity(self.domain, self.unit).l2_squared
         sigma = sigma_for(rho, l2_squared)
         asked: Event = {
@@ -164,7 +294,7 @@ class Curator:
         self.ledger.charge(rho, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
-            (counts,) = self._counts([query.columns])
+            counts = tables.of(query.columns)
             exact = np.asarray(query.answer(counts), dtype=np.int64)
             self.journal.intend(asked, room=longest_packed(exact.shape))
             noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
@@ -172,8 +302,44 @@ class Curator:
         return Measurement(query, unpack(event["values"]), sigma)
 
     def _counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
-        self.read(marginals)
-        return [self._cache[columns] for columns in marginals]
+        tables = _Tables(self, marginals)
+        return [tables.of(columns) for columns in marginals]
+
+
+class _Tables:
+    """The counts that a step will need, read many at a time and kept only as far as they fit.
+
+    Nothing is read before it is asked for: a step that is replayed reads nothing.
+    """
+
+    def __init__(self, curator: Curator, marginals: Sequence[Columns]) -> None:
+        self._curator = curator
+        self._waiting = list(dict.fromkeys(marginals))
+        self._held: dict[Columns, np.ndarray] = {}
+
+    def of(self, columns: Columns) -> np.ndarray:
+        cache = self._curator._cache
+        if columns not in cache and columns not in self._held:
+            if columns in self._waiting:
+                del self._waiting[: self._waiting.index(columns)]
+            self._curator.read(self._waiting)
+        if columns in cache:
+            return cache[columns]
+        if columns not in self._held:
+            batch = self._next() or [columns]
+            self._held = dict(zip(batch, self._curator._source.counts(batch), strict=True))
+        return self._held[columns]
+
+    def _next(self) -> list[Columns]:
+        """The first of those waiting, and as many after it as a batch holds."""
+        batch: list[Columns] = []
+        cells = 0
+        for columns in self._waiting:
+            cells += self._curator.domain.cells(columns)
+            if batch and cells > BATCH_CELLS:
+                break
+            batch.append(columns)
+        return batch
 
 
 def _longest_record(domain: Domain) -> int:

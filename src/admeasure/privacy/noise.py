@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admeasure.errors import UsageError
-from admeasure.privacy import samplers
+from admeasure.privacy import flip, samplers
 from admeasure.privacy.bits import BitSource, OsBits, SeededBits
+from admeasure.privacy.race import Race
 
 SMALLEST_SCALE = 2.0**-40
 LARGEST_SCALE = 2.0**40
@@ -50,15 +51,25 @@ class Noise(Protocol):
         """The position i with P(i) ∝ exp(step · scores[i])."""
         ...
 
+    def permute_and_flip(self, scores: Scores, step: Fraction) -> int:
+        """The first position, in a random order, whose coin of probability
+        exp(step · (scores[i] - the largest score)) shows heads.
+        """
+        ...
+
     def top(self, scores: Scores, step: Fraction, k: int) -> list[int]:
         """Positions of k exponential choices without replacement, sorted: their order is not
         part of the output. Equal in law to the k largest of step · scores + Gumbel noise.
         """
         ...
 
+    def race(self, step: Fraction, k: int) -> Race:
+        """The same for scores that arrive in blocks and are never held together."""
+        ...
+
 
 class _OnBits:
-    """The four draws on a source of bits. Abstract: final are the two classes below."""
+    """The draws on a source of bits. Abstract: final are the two classes below."""
 
     __slots__ = ("_bits",)
 
@@ -74,6 +85,9 @@ class _OnBits:
     def exponential_choice(self, scores: Scores, step: Fraction) -> int:
         return self.top(scores, step, 1)[0]
 
+    def permute_and_flip(self, scores: Scores, step: Fraction) -> int:
+        return flip.permute_and_flip(self._bits, _scores(scores), _step(step))
+
     def top(self, scores: Scores, step: Fraction, k: int) -> list[int]:
         candidates = _scores(scores)
         k = operator.index(k)
@@ -82,6 +96,9 @@ class _OnBits:
                 f"k must be from 1 to the number of candidates, {len(candidates)}; it is {k}"
             )
         return samplers.race(self._bits, candidates, _step(step), k)
+
+    def race(self, step: Fraction, k: int) -> Race:
+        return Race(self._bits, _step(step), operator.index(k))
 
 
 @final

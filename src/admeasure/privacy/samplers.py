@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admeasure.privacy.bits import BitSource, Words, halves
-from admeasure.privacy.exact import PREFIX, LazyUniform, first_arrivals, floor_exponential
+from admeasure.privacy.exact import PREFIX, LazyUniform, floor_exponential
 
 BLOCK = 8192
 """Proposals handled at once: about ten arrays of 64 KB, which stay in a core's cache."""
@@ -71,43 +71,13 @@ def discrete_gaussian(bits: BitSource, sigma: float, size: int) -> NDArray[np.in
 def race(bits: BitSource, scores: NDArray[np.int64], step: Fraction, k: int) -> list[int]:
     """The k winners, sorted, of as many exponential mechanisms without replacement.
 
-    Candidate i wins the first with probability proportional to exp(step scores[i]). All are run
-    at once: i arrives at time -log(U_i) exp(-step scores[i]), and the first k win.
+    Candidate i wins the first with probability proportional to exp(step scores[i]).
     """
-    best = np.uint64(int(scores.max()) % 2**64)
-    index = np.empty(0, np.int64)
-    words = np.empty(0, np.uint64)
-    low = high = np.empty(0, np.float64)
-    limit = np.inf  # k candidates are sure to arrive by then
-    for start in range(0, len(scores), BLOCK):
-        behind = best - scores[start : start + BLOCK].view(np.uint64)
-        fresh = bits.words(len(behind))
-        early, late = _arrivals(fresh, behind, step)
-        new = np.flatnonzero(early <= limit)
-        if len(new) == 0:
-            continue
-        index = np.concatenate([index, new + start])
-        words = np.concatenate([words, fresh[new]])
-        low = np.concatenate([low, early[new]])
-        high = np.concatenate([high, late[new]])
-        if len(index) > k:
-            limit = np.partition(high, k - 1)[k - 1]
-            keep = low <= limit
-            index, words, low, high = index[keep], words[keep], low[keep], high[keep]
-    first = high < np.partition(low, k - 1)[k - 1]
-    winners = index[first].tolist()
-    contested = np.flatnonzero(~first)
-    if len(winners) + len(contested) > k:
-        top = int(scores.max())
-        racers = [
-            (
-                LazyUniform(bits, int(words[i]) >> (64 - PREFIX), PREFIX),
-                step * (top - int(scores[index[i]])),
-            )
-            for i in contested
-        ]
-        contested = contested[first_arrivals(racers, k - len(winners))]
-    return sorted(winners + index[contested].tolist())
+    from admeasure.privacy.race import ArrayScores, Race  # which is built on this module
+
+    runners = Race(bits, step, k)
+    runners.add(ArrayScores(scores))
+    return runners.result()
 
 
 def _proposals(wanted: int) -> int:
@@ -183,15 +153,22 @@ def _gaussian_accepts(bits: BitSource, sigma: float, magnitude: Floats) -> NDArr
     return accepted
 
 
-def _arrivals(words: Words, behind: NDArray[np.uint64], step: Fraction) -> tuple[Floats, Floats]:
-    """Bounds of log(-log U) + step * behind."""
-    middle = _middles(words)
-    time = -np.log(middle)
-    spread = (0.75 * 2.0**-PREFIX) / middle
-    spread /= time
+def arrivals(
+    words: Words, ones: NDArray[np.int64], behind: NDArray[np.uint64], step: Fraction
+) -> tuple[Floats, Floats]:
+    """Bounds of log(-log U) + step * behind, for U that begins with so many ones, then the words.
+
+    With v = 1 - W, the middle of its cell, and b leading ones: -log U = -log(1 - 2^-b v). Its
+    logarithm has slope 2^-b / ((1 - 2^-b v) (-log U)) in v, which is at most 1 / (v (1 - 2^-b v)),
+    and half a cell is 2^-53.
+    """
+    rest = _middles(~words)  # of 1 - W: the cell of the complement is the mirrored cell
+    part = np.ldexp(rest, -ones)
+    time = -np.log1p(-part)
+    spread = (0.75 * 2.0**-PREFIX) / (rest * (1 - part))
     lost = behind * float(step)
     error = 2 * spread + LOG_ERROR * lost + KEY_ERROR
     # The first and the last cells of [0, 1) hold arrivals of any lateness or earliness.
-    error[(spread > 0.5) | (middle < 2.0**-PREFIX)] = np.inf
+    error[(spread > 0.25) | (part > 1 - 2.0**-PREFIX)] = np.inf
     key = np.log(time) + lost
     return key - error, key + error

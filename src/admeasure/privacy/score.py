@@ -9,11 +9,14 @@ counts, to multiples of 1/GRID. From there on arithmetic is exact.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from admeasure.errors import ResourceError
+from admeasure.privacy.race import Scores
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 
@@ -42,6 +45,52 @@ class Score(Protocol):
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
         """The scores of what `query` offers, from the exact counts of its marginal."""
+        ...
+
+    def chosen(self, query: Query, index: int) -> Query:
+        """The query that the `index`-th of those scores stands for."""
+        ...
+
+
+class Exact:
+    """The exact answers of one query, flat. Private: the curator makes it, keeps it and lends it
+    to a score while it chooses."""
+
+    __slots__ = ("_copy", "values")
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self._copy: Any = None
+
+    def copied(self, put: Callable[[np.ndarray], Any]) -> Any:
+        """A copy of the values where `put` puts them (a device), made once."""
+        if self._copy is None:
+            self._copy = put(self.values)
+        return self._copy
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Scores of some of what a query offers; those at the positions `without` are not on offer."""
+
+    scores: Scores
+    without: np.ndarray | None = None
+
+
+@runtime_checkable
+class StreamedScore(Protocol):
+    """A score that is never held whole: for queries that offer more than memory does.
+
+    The promise is that of `Score`: between neighbours no integer moves by more than `sensitivity`.
+    What is not on offer must not depend on the table.
+    """
+
+    def sensitivity(self, unit: Unit) -> int:
+        """The most that any one integer can move between neighbours."""
+        ...
+
+    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
+        """The scores of what `query` offers, in order, from its exact answers."""
         ...
 
     def chosen(self, query: Query, index: int) -> Query:

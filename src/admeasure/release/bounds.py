@@ -14,6 +14,7 @@ model of the release, y a noisy measurement, σ its scale, 1 - beta the confiden
   error of the chosen one is bounded by inverting E|x + z|, which is sharper than Theorem 6. The
   last round in which r was a candidate counts; beta is divided among the rounds by their share of
   the budget, since which round will be the last one is not known beforehand.
+- A marginal of which one column is almost decided by others is bounded through smaller ones.
 - Everything else has only the trivial bound: no table of N rows is further than N + p's total.
 
 A bound holds for one marginal at the stated confidence; it is not simultaneous over all of them.
@@ -24,9 +25,10 @@ Noise is treated as Gaussian; the discrete Gaussian's E|x + z| differs from it b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Literal, cast
 
 import numpy as np
@@ -34,13 +36,13 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Model
-from admeasure.mechanisms.base import Selection
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.score import GRID
 from admeasure.queries import Marginal, Query
+from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
 
 Kind = Literal["supported", "unsupported", "trivial"]
@@ -185,6 +187,11 @@ class Evidence:
 
     def estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         """ȳ_r of Theorem 2 and its noise, or None where r is not supported."""
+        if columns not in self._estimates:
+            self._estimates[columns] = self._estimate(columns)
+        return self._estimates[columns]
+
+    def _estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         total, precision = 0.0, 0.0
         for m in self._measured:
             inside = m.query.columns
@@ -203,6 +210,10 @@ class Evidence:
             _rounded_up(precision, self._first) if self.adaptive else EstimateNoise(scale, scale)
         )
         return np.asarray(total / precision), noise
+
+    @cached_property
+    def _estimates(self) -> dict[Columns, tuple[np.ndarray, EstimateNoise] | None]:
+        return {}
 
     @cached_property
     def _measured(self) -> list[Measurement]:
@@ -234,44 +245,76 @@ class Evidence:
     def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
         """All that may be used for one marginal holds together with probability 1 - beta, so that
         it does not matter which of it is used, nor that this depends on the noise."""
-        trivial = self.most_rows(0.05 * beta) + float(believed.sum())
+        rows = 0.05 * beta
+        own = (0.7 - self._hard) * beta
+        part = 0.25 * beta / max(1, 2 ** len(columns) - 2)
+        most = self.most_rows(rows)
+        gap = max(0.0, most - float(believed.sum()))
+        tables, errors = {columns: believed}, {}
+        for s in _subsets(columns):
+            tables[s] = believed.sum(axis=tuple(i for i, c in enumerate(columns) if c not in s))
+            known = [
+                most + float(believed.sum()),
+                self._direct(s, tables[s], own if s == columns else part),
+                self._passed_over(s, beta),
+                *(gap + e for e in _nearly_determined(s, tables, errors)),
+            ]
+            errors[s] = min(known)
+        error = errors[columns]
+        if self.estimate(columns) is not None:
+            return Bound(error, "supported", self._paper_direct(columns, believed, beta))
+        kind: Kind = "unsupported" if error < most + float(believed.sum()) else "trivial"
+        return Bound(error, kind, self._paper_passed_over(columns, beta))
+
+    def _direct(self, columns: Columns, believed: np.ndarray, beta: float) -> float:
+        """From what was measured of this marginal: Corollary 1, with counts that are not negative."""
         found = self.estimate(columns)
-        if found is not None:
-            estimate, noise = found
-            far = float(np.abs(believed - estimate).sum())
-            paper = far + paper_noise_norm(noise.sigma_mean, estimate.size, beta)
-            positive = np.maximum(estimate, 0.0)
-            spent = float((positive - estimate).sum())
-            left = noise.norm(estimate.size, (0.95 - self._hard) * beta) - spent
-            ours = float(np.abs(believed - positive).sum()) + max(0.0, left)
-            return Bound(min(ours, trivial), "supported", paper)
-        selection = self._candidates.get(columns)
-        if selection is None:
-            return Bound(trivial, "trivial", math.inf)
-        ours, paper = self._unsupported(columns, selection, beta)
-        kind: Kind = "unsupported" if ours < trivial else "trivial"
-        return Bound(min(ours, trivial), kind, paper)
+        if found is None:
+            return math.inf
+        estimate, noise = found
+        positive = np.maximum(estimate, 0.0)
+        spent = float((positive - estimate).sum())
+        left = max(0.0, noise.norm(estimate.size, beta) - spent)
+        return float(np.abs(believed - positive).sum()) + left
 
-    def _unsupported(self, r: Columns, s: Selection, beta: float) -> tuple[float, float]:
-        """Theorem 4 and Corollary 2, ours and as printed.
+    def _passed_over(self, r: Columns, beta: float) -> float:
+        """From the last round that could have chosen this marginal: Theorem 4 and Corollary 2.
 
-        The paper's λ_1 = 2.7, λ_2 = 3.7 at 95% split beta evenly; so do both here.
+        The round's part of beta is split evenly, as the paper's λ_1 = 2.7, λ_2 = 3.7 do.
         """
+        s = self._candidates.get(r)
+        if s is None:
+            return math.inf
+        half = self._hard * s.share * beta / 2
+        n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
+        # Scores were computed from answers that were rounded to the grid.
+        rounding = (n_r + s.weights[s.chosen] / s.weights[r] * n_t) / (2 * GRID)
+        chosen = error_behind(s.estimated, s.sigma, n_t, half)
+        return self._theorem_4(r, s, chosen, half) + rounding
+
+    def _theorem_4(self, r: Columns, s: Selection, chosen: float, beta: float) -> float:
         n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
         w_t, w_r = s.weights[s.chosen], s.weights[r]
         relation = HALF_NORMAL * s.sigma * (w_r * n_r - w_t * n_t)
-        # Scores were computed from answers that were rounded to the grid.
-        rounding = (w_r * n_r + w_t * n_t) / (2 * GRID)
+        passed_over = 2 * s.sensitivity / s.epsilon * math.log(s.candidates / beta)
+        return s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
 
-        def bound(chosen: float, half: float) -> float:
-            passed_over = 2 * s.sensitivity / s.epsilon * math.log(s.candidates / half)
-            return s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
+    def _paper_direct(self, columns: Columns, believed: np.ndarray, beta: float) -> float:
+        """Corollary 1 as printed."""
+        found = self.estimate(columns)
+        assert found is not None
+        estimate, noise = found
+        far = float(np.abs(believed - estimate).sum())
+        return far + paper_noise_norm(noise.sigma_mean, estimate.size, beta)
 
-        ours = self._hard * s.share * beta / 2
-        behind = error_behind(s.estimated, s.sigma, n_t, ours)
+    def _paper_passed_over(self, r: Columns, beta: float) -> float:
+        """Corollary 2 as printed."""
+        s = self._candidates.get(r)
+        if s is None:
+            return math.inf
         lam = math.sqrt(2 * math.log(2 / beta))
-        paper = bound(s.estimated + lam * s.sigma * math.sqrt(n_t), beta / 2)
-        return bound(behind, ours) + rounding / w_r, paper
+        chosen = s.estimated + lam * s.sigma * math.sqrt(self.domain.cells(s.chosen))
+        return self._theorem_4(r, s, chosen, beta / 2)
 
     def _answer(self, question: Question, believed: np.ndarray, beta: float) -> Answer:
         query = question.query
@@ -298,6 +341,28 @@ class Evidence:
         low = min(max(0.0, centre - half), float(value))
         high = max(min(most, centre + half), float(value))
         return Answer(question.name, query, float(value), low, high, 1 - beta, kind)
+
+
+def _subsets(columns: Columns) -> list[Columns]:
+    """All but the empty one, smaller ones first."""
+    return [s for size in range(1, len(columns) + 1) for s in combinations(columns, size)]
+
+
+def _nearly_determined(
+    s: Columns, tables: dict[Columns, np.ndarray], errors: dict[Columns, float]
+) -> Iterator[float]:
+    """Bounds from smaller marginals, for a column c of s that others almost decide.
+
+    Let x = s - c, y = z + c with z inside x, and δ the rows of the model's y outside the most
+    frequent value of c for each value of z. Then E_s <= E_x + E_y + 4 δ + (N - model's total)^+.
+    """
+    for c in s if len(s) > 1 else ():
+        x = tuple(k for k in s if k != c)
+        for z in [(), *_subsets(x)[:-1]]:
+            y = canonical((*z, c))
+            table = tables[y]
+            outside = float(table.sum() - table.max(axis=y.index(c)).sum())
+            yield errors[x] + errors[y] + 4 * outside
 
 
 def _beta(confidence: float) -> float:

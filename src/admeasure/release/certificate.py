@@ -6,9 +6,12 @@ private table, so it may be published with the release.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from admeasure.privacy.ledger import Charge
 
@@ -85,11 +88,18 @@ class Certificate:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Certificate:
+        """The certificate of a record; `ValueError` where a field is missing or of another type."""
         known = {k: v for k, v in raw.items() if k in cls.__dataclass_fields__}
-        known["charges"] = tuple(Line(**line) for line in known["charges"])
-        for key in ("unprotected", "notes"):
-            known[key] = tuple(known.get(key, ()))
-        return cls(**known)
+        found = _READER.validate_python(known)
+        numbers = (found.epsilon, found.delta, found.rho, found.rho_spent, found.epsilon_spent)
+        if not all(
+            math.isfinite(x) and x >= 0 for x in (*numbers, *(c.rho for c in found.charges))
+        ):
+            raise ValueError("a budget is not a number")
+        return found
+
+
+_READER = TypeAdapter(Certificate)
 
 
 def lines(charges: tuple[Charge, ...]) -> tuple[Line, ...]:

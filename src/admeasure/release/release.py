@@ -14,22 +14,20 @@ from typing import Any
 import numpy as np
 
 from admeasure.domain import Columns, canonical
-from admeasure.errors import ReleaseError, UsageError, WorkloadError
+from admeasure.errors import UsageError, WorkloadError
 from admeasure.families import Model
-from admeasure.families.answers import AnswersModel
-from admeasure.families.explicit import ExplicitModel
-from admeasure.families.graphical.family import TreeModel
-from admeasure.mechanisms.base import Selection
 from admeasure.privacy.journal import Event
 from admeasure.privacy.measurement import Measurement
-from admeasure.queries import Query, from_record, to_record
+from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.bounds import Answer, Bound, Evidence
 from admeasure.release.certificate import Certificate, registry_yaml
+from admeasure.release.reading import parts
 from admeasure.schema import Schema, to_frame
+from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question, Workload
 
-MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel, TreeModel)}
+STORED_FACTS = ("rounds", "model_megabytes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class Release:
     selections: tuple[Selection, ...]
     certificate: Certificate
     facts: dict[str, Any]
-    """rounds, seconds, peak_megabytes, model_megabytes"""
+    """rounds and model_megabytes; from `fit` itself also seconds and peak_megabytes"""
     log: tuple[Event, ...] = ()
     like: Any = None
     """A frame of the caller's type without rows; `sample` answers in the same type."""
@@ -94,13 +92,17 @@ class Release:
     @property
     def evidence(self) -> Evidence:
         # Without a private choice the list of measurements was fixed before any noise was drawn.
-        adaptive = any(event["event"] == "choose" for event in self.log)
+        adaptive = any(event["event"] in ("choose", "flip") for event in self.log)
         return Evidence(
             self.schema.domain, self.model, self.measurements, self.selections, adaptive
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write the release as a folder, whole or not at all."""
+    def save(self, path: str | Path, *, scratch: Path | None = None) -> Path:
+        """Write the release as a folder, whole or not at all; it is made in `scratch` first, a
+        folder on the same disk, or beside `path`.
+
+        What the run took in time and memory stays out: the size of the private table shows in it.
+        """
         target = Path(path)
         values = {f"m{i}": m.values for i, m in enumerate(self.measurements)}
         files = {
@@ -117,43 +119,19 @@ class Release:
             "stamp": self.certificate.stamp,
             "model": self.model.kind,
             "certificate": self.certificate.to_json(),
-            "facts": self.facts,
+            "facts": {k: v for k, v in self.facts.items() if k in STORED_FACTS},
             "measurements": [
                 {"query": to_record(m.query), "sigma": m.sigma} for m in self.measurements
             ],
             "selections": [_selection_record(s) for s in self.selections],
         }
-        store.write_folder(target, files, head)
+        store.write_folder(target, files, head, scratch)
         return target
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a release; a damaged or foreign folder is a `ReleaseError`."""
-        folder = Path(path)
-        head, files = store.read_folder(folder)
-        try:
-            schema = Schema.loads(files["schema.toml"].decode())
-            workload = Workload.loads(files["workload.toml"].decode())
-            values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")
-            arrays = store.unpack_arrays(files["model.npz"], "model.npz")
-            measurements = tuple(
-                Measurement(from_record(m["query"]), values[f"m{i}"], float(m["sigma"]))
-                for i, m in enumerate(head["measurements"])
-            )
-            return cls(
-                schema=schema,
-                workload=workload,
-                model=MODELS[head["model"]].load(schema.domain, arrays),
-                measurements=measurements,
-                selections=tuple(map(_selection, head["selections"])),
-                certificate=Certificate.from_json(head["certificate"]),
-                facts=head["facts"],
-                log=tuple(json.loads(line) for line in files["log.jsonl"].splitlines()),
-            )
-        except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
-            raise ReleaseError(
-                f"{folder} is damaged: {type(error).__name__} while reading it. Fetch it again."
-            ) from None
+        return cls(**parts(Path(path)))
 
 
 def _selection_record(selection: Selection) -> dict[str, Any]:
@@ -161,8 +139,3 @@ def _selection_record(selection: Selection) -> dict[str, Any]:
     for key in ("weights", "distances"):
         record[key] = [[list(c), v] for c, v in record[key].items()]
     return record
-
-
-def _selection(record: dict[str, Any]) -> Selection:
-    maps = {k: {tuple(c): float(v) for c, v in record[k]} for k in ("weights", "distances")}
-    return Selection(**{**record, **maps, "chosen": tuple(record["chosen"])})

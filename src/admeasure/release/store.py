@@ -6,15 +6,21 @@ schema.toml        workload.toml
 measurements.npz   noisy answers, one array for each measurement, in the order of the log
 model.npz          the model's arrays (never pickled)
 log.jsonl          what the curator gave out, in order, with costs and hashes of the values
+
+Reading trusts nothing: only these names are opened, never through a link, never what is not a plain
+file; sizes are checked before memory is taken for them; nothing is unpickled or evaluated.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
+import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,10 +28,45 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.errors import ReleaseError, UsageError
+from admeasure.errors import AdmeasureError, ReleaseError, ResourceError, UsageError
+from admeasure.privacy.journal import flush_folder
+from admeasure.sources.limits import available_megabytes
 
 FORMAT = 1
 FILES = ("schema.toml", "workload.toml", "measurements.npz", "model.npz", "log.jsonl")
+
+LARGEST_MEGABYTES = 8192.0
+"""The most that one file of a release may take, and all arrays in it together."""
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What the system calls a disk with no room."""
+
+
+class DiskFull(ResourceError):
+    """There was no room to write."""
+
+
+def not_written(path: Path, error: OSError) -> AdmeasureError:
+    """Why something could not be written, in words."""
+    if error.errno in FULL:
+        return DiskFull(f"{path} could not be written: {error.strerror}. Make room first.")
+    return UsageError(f"{path} could not be written: {error.strerror}. Name another place.")
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, and flush it and its name to the disk."""
+    fresh = path.with_name(f".{path.name}.new")
+    with open(fresh, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+    flush_folder(path.parent)
+
+
+def spare_megabytes() -> float:
+    """What one file of a release may take on this machine now."""
+    return min(LARGEST_MEGABYTES, available_megabytes() / 2)
 
 
 def partial_folder(path: Path) -> Path:
@@ -44,53 +85,78 @@ def check_free(path: Path) -> None:
         raise UsageError(f"The folder {parent} cannot be written to. Name another place.")
 
 
-def write_folder(path: Path, files: Mapping[str, bytes], head: dict[str, Any]) -> None:
-    """Write all files and the head beside the target, flush them, then rename the folder."""
+def write_folder(
+    path: Path, files: Mapping[str, bytes], head: dict[str, Any], scratch: Path | None = None
+) -> None:
+    """Write all files and the head beside the target (or in `scratch`, a folder on the same disk),
+    flush them, then rename the folder."""
     check_free(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    if scratch is not None:
+        fresh = scratch / "release"
     try:
+        shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         text = json.dumps({"format": FORMAT, **head, "sha256": hashes}, indent=1)
         for name, content in {**files, "release.json": text.encode()}.items():
-            with open(fresh / name, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_durably(fresh / name, content)
+        fresh.chmod(0o755)
         os.rename(fresh, path)
+        flush_folder(path.parent)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
-        raise UsageError(f"{path} could not be written: {error.strerror}.") from None
-    path.chmod(0o755)
+        raise not_written(path, error) from None
 
 
 def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The head and the files of a release, checked against their hashes."""
-    head_file = path / "release.json"
-    if not head_file.is_file():
+    if not (path / "release.json").is_file():
         raise ReleaseError(
             f"{path} is not a release: it has no release.json. Give the folder that fit wrote."
         )
-    try:
-        head = json.loads(head_file.read_bytes())
-        version, hashes = head["format"], head["sha256"]
-    except (ValueError, TypeError, KeyError, OSError):
-        raise ReleaseError(f"{head_file} is damaged. Fetch the release again.") from None
-    if not isinstance(version, int) or version > FORMAT:
-        raise ReleaseError(
-            f"{path} has release format {version}, and this version reads up to {FORMAT}. "
-            "Update admeasure."
-        )
+    head = read_head(path)
     files = {}
     for name in FILES:
-        try:
-            content = (path / name).read_bytes()
-        except OSError:
-            raise ReleaseError(f"{path} lacks {name}. Fetch the release again.") from None
-        if hashes.get(name) != hashlib.sha256(content).hexdigest():
+        files[name] = read_plain(path / name)
+        if head["sha256"].get(name) != hashlib.sha256(files[name]).hexdigest():
             raise ReleaseError(f"{path / name} is damaged or changed: its hash does not match.")
-        files[name] = content
     return head, files
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """release.json, of a format that is known here."""
+    try:
+        head = json.loads(read_plain(path / "release.json"))
+        version, hashes = head["format"], head["sha256"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ReleaseError(
+            f"{path / 'release.json'} is damaged. Fetch the release again."
+        ) from None
+    if not isinstance(version, int) or version > FORMAT or not isinstance(hashes, dict):
+        raise ReleaseError(
+            f"{path} has a release format that this version does not read: it reads up to "
+            f"{FORMAT}. Update admeasure."
+        )
+    return head
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a plain file of a sound size. A link, a pipe or a device is refused: a folder
+    from elsewhere must not make us read what lies outside of it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ReleaseError(f"{path} is not a plain file. Fetch the release again.")
+            if found.st_size > spare_megabytes() * 2**20:
+                raise ReleaseError(f"{path} takes more memory than the machine can spare.")
+            return file.read(found.st_size)
+    except OSError as error:
+        raise ReleaseError(
+            f"{path} cannot be read: {error.strerror}. Fetch the release again."
+        ) from None
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -100,8 +166,40 @@ def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack_arrays(content: bytes, name: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, of plain numbers, truth values or texts."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-        raise ReleaseError(f"{name} is damaged: it is not a plain array file.") from None
+        with zipfile.ZipFile(io.BytesIO(content)) as stored:
+            if sum(member.file_size for member in stored.infolist()) > spare_megabytes() * 2**20:
+                raise ValueError("too large")
+            return {
+                member.filename.removesuffix(".npy"): _array(stored, member)
+                for member in stored.infolist()
+            }
+    except Exception:  # whatever a hostile file provokes in the readers of its formats
+        raise ReleaseError(f"{name} is damaged: it is not a file of plain arrays.") from None
+
+
+def _array(stored: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array. Its header must agree with the bytes there are, before any is made of them."""
+    with stored.open(member) as file:
+        # One byte more than announced tells a member that unpacks to more than it says.
+        raw = file.read(member.file_size + 1)
+    if len(raw) != member.file_size:
+        raise ValueError("a member is not as long as it says")
+    body = io.BytesIO(raw)
+    version = np.lib.format.read_magic(body)
+    if version not in _HEADERS:
+        raise ValueError("an unknown version of the array format")
+    shape, column_order, dtype = _HEADERS[version](body)
+    if dtype.kind not in "biufU" or dtype.hasobject:
+        raise ValueError("not an array of numbers or texts")
+    values = np.frombuffer(raw, dtype=dtype, offset=body.tell(), count=math.prod(shape))
+    if body.tell() + values.nbytes != len(raw):
+        raise ValueError("an array is not as long as its header says")
+    return values.reshape(shape, order="F" if column_order else "C").copy()
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}

@@ -16,11 +16,11 @@ from admeasure.domain import Columns
 from admeasure.families import HALF_NORMAL
 from admeasure.families.graphical.family import GraphicalFamily, TreeModel
 from admeasure.loop import Budget
-from admeasure.mechanisms.base import Selection
 from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Query
+from admeasure.selectors.evidence import Selection
 from admeasure.selectors.scores import WEIGHT_GRID, MarginalError
 from admeasure.workload import Workload
 

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.domain import Columns
+from admeasure.errors import ResourceError
 from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, to_grid
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Query, Threshold
@@ -52,6 +53,9 @@ class MarginalError:
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
         believed = to_grid(self.answers[query.columns])
+        # Beyond this the sum below could pass 63 bits and wrap around, differently for neighbours.
+        if float(np.abs(believed).sum(dtype=np.float64)) >= LARGEST * GRID:
+            raise ResourceError("A model's answers to one marginal add up to more than 2**37 rows.")
         distance = int(np.abs((counts << GRID_BITS) - believed).sum())
         penalty = round(min(self.penalty[query.columns], LARGEST) * GRID)
         return np.array([self.weight(query.columns) * (distance - penalty)])

@@ -27,7 +27,7 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError, UsageError
 
-BLOCK_ROWS = 131_072
+BLOCK_ROWS = 65_536
 """Rows counted at a time: the index array (8 bytes a row) stays in the second-level cache."""
 
 MAX_JOINT_CELLS = 65_536
@@ -113,7 +113,7 @@ class Counter:
 
     def _shares(self, rows: int) -> list[list[Columns]]:
         """Runs of joints for each thread; contiguous, so that common prefixes stay together."""
-        if rows < BLOCK_ROWS // 2 or len(self._joints) < 2 or _THREADS < 2:
+        if rows < BLOCK_ROWS or len(self._joints) < 2 or _THREADS < 2:
             return [self._joints] if self._joints else []
         size = -(-len(self._joints) // _THREADS)
         return [self._joints[i : i + size] for i in range(0, len(self._joints), size)]

@@ -193,7 +193,8 @@ class _Table:
         refused = False
         with self.connection() as connection:
             parts = layout(connection, self.location)
-            self._check_names(parts)
+            if absent := self._absent(parts):
+                raise data_error(absent)
             query = self._codes_query(connection, parts, names)
             for batch in batches(connection.sql(query), dtypes):
                 if batch.with_nulls:
@@ -207,12 +208,6 @@ class _Table:
                 raise data_error(found) if found else self._unreadable()
         if progress is not None:
             progress(1.0)
-
-    def _check_names(self, parts: Sequence[Part]) -> list[Problem]:
-        found = self._absent(parts)
-        if found:
-            raise data_error(found)
-        return found
 
     def _absent(self, parts: Sequence[Part]) -> list[Problem]:
         found = (p for part in parts for p in absent_columns(list(part.names), self.schema))

@@ -248,7 +248,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     if wanted is None and len(known) == 1:
         (wanted,) = known
     if wanted not in known:
-        names = ", ".join(map(quoted, known)) or "none"
+        names = ", ".join(map(quoted, sorted(known))) or "none"
         what = "Name a table" if wanted is None else f"There is no table {quoted(wanted)}"
         raise UsageError(f"{what} with ?table=NAME. {location.words} has: {names}.")
     return ".".join(map(identifier, ("admeasure_data", *known[wanted])))

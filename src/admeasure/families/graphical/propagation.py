@@ -28,7 +28,8 @@ LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
 _BLOCK_CELLS = 1 << 15
-"""Cells of a block that stays in cache."""
+_BLOCK_ROWS = 16
+"""What a block of a sum holds at a time: few enough cells to stay in cache, and enough rows."""
 
 
 class Propagation:
@@ -55,14 +56,15 @@ class Propagation:
         across: list[int] = []
         for position, query in enumerate(queries):
             if self._home(query) is not None:
-                answers[position] = self._inside(query)
+                # Kept for other answers, so the caller gets its own.
+                answers[position] = self._inside(query).copy()
             else:
                 across.append(position)
         for (near, arc), members in self._group([queries[p] for p in across]).items():
             # One matrix product for all queries with this near part and this cut.
             for index, table in self._cut(near, arc, members):
                 answers[across[index]] = table
-        return [np.array(a) if a.base is not None else a for a in answers if a is not None]
+        return [answer for answer in answers if answer is not None]
 
     def _group(self, queries: list[Clique]) -> dict[tuple[Clique, int], list[tuple[int, Clique]]]:
         """(near part, arc) -> the queries cut there, each with its position and far part."""
@@ -74,7 +76,10 @@ class Propagation:
 
     def _home(self, query: Iterable[int]) -> int | None:
         wanted = frozenset(query)
-        return next((k for k in self._by_size if wanted <= self._sets[k]), None)
+        for k in self._by_size:
+            if wanted <= self._sets[k]:
+                return k
+        return None
 
     def _inside(self, query: Clique) -> np.ndarray:
         """A projection, by way of the sets that sum out the largest attributes first."""
@@ -142,106 +147,136 @@ class Propagation:
             table = joint.reshape(-1, self._levels[attribute])
         else:
             onward = next(f for f in self._cuts.onward[arc] if attribute in self._arcs[f].far)
-            table = self._near_by_far(separator, onward, [(attribute,)])
+            [(_, joint)] = self._cut(separator, onward, [(0, (attribute,))])
+            union = tuple(sorted((*separator, attribute)))
+            joint = joint.transpose([union.index(a) for a in (*separator, attribute)])
+            table = joint.reshape(-1, self._levels[attribute])
         table = _divide_rows(table, self._inside(separator).reshape(-1))
         self._conditionals[arc, attribute] = table
         return table
 
-    def _near_by_far(self, near: Clique, arc: int, far: list[Clique]) -> np.ndarray:
-        """p(near, far parts side by side): (cells of near in its order, sum of far cells).
-
-        Rows are ordered with the attributes shared with S first unless there are none; callers
-        that need `near` sorted pass through `_rows_sorted`.
-        """
+    def _cut(
+        self, near: Clique, arc: int, members: list[tuple[int, Clique]]
+    ) -> list[tuple[int, np.ndarray]]:
+        """p(near, far) for every member's far part, attributes sorted."""
         separator = self._arcs[arc].separator
         shared = [a for a in near if a in separator]
         own = [a for a in near if a not in separator]
         rest = [a for a in separator if a not in near]
-        columns = sum(cells_of(self._levels, part) for part in far)
-        self._check(cells_of(self._levels, near) * columns)
-        if len(own) == 2 and not shared and self._home({*near, *separator}) is None:
+        batch, rows, inner = (cells_of(self._levels, group) for group in (shared, own, rest))
+        for _, part in members:
+            self._check(cells_of(self._levels, {*near, *part}))
+        if len(own) == 2 and inner >= _BLOCK_ROWS and self._home({*near, *separator}) is None:
             star = self._cuts.hanging(arc, *own)
             if star is not None:
-                return self._star(arc, star, near, self._far_part(arc, far, rest))
+                return self._star(arc, star, shared, rest, members)
         self._check(cells_of(self._levels, {*near, *separator}))
-        batch, rows, inner = (cells_of(self._levels, group) for group in (shared, own, rest))
         table = self._near_part(near, arc, [*shared, *own, *rest])
+        if not rest:
+            # Nothing is summed out: one product of tables that broadcast.
+            order = (*shared, *own)
+            plain = table.transpose([order.index(a) for a in near])
+            return [(k, self._spread_product(near, plain, arc, part)) for k, part in members]
         left = np.ascontiguousarray(table).reshape(batch, rows, inner)
-        right = self._far_part(arc, far, [*shared, *rest]).reshape(batch, inner, columns)
-        if inner == 1:
-            product = left * right
-        elif batch == 1:
-            product = (left[0] @ right[0])[None]
-        else:
-            product = left @ right
-        return _rows_sorted(product, self._levels, [*shared, *own], near)
+        answers = []
+        for k, part in members:
+            right = self._far_part(arc, part, [*shared, *rest]).reshape(batch, inner, -1)
+            if shared or len(part) > 1:
+                answers.append((k, self._sorted_axes(left @ right, (*shared, *own, *part))))
+                continue
+            # The far attribute's place in the order decides how to write the product, so that
+            # the answer comes out sorted without a copy.
+            lower = cells_of(self._levels, [a for a in near if a < min(part)])
+            if lower == rows:
+                product = left[0] @ right[0]
+            elif lower == 1:
+                product = right[0].T @ left[0].T
+            else:
+                upper = left[0].reshape(lower, -1, inner)
+                product = right[0].T @ upper.transpose(0, 2, 1)
+            answers.append((k, product.reshape(self._shape(sorted((*near, *part))))))
+        return answers
+
+    def _shape(self, attributes: Iterable[int]) -> list[int]:
+        return [self._levels[a] for a in attributes]
+
+    def _sorted_axes(self, table: np.ndarray, order: Sequence[int]) -> np.ndarray:
+        """A table whose axes are in the given order, sorted."""
+        query = sorted(order)
+        table = table.reshape(self._shape(order))
+        return np.ascontiguousarray(table.transpose([order.index(a) for a in query]))
+
+    def _spread_product(self, near: Clique, left: np.ndarray, arc: int, part: Clique) -> np.ndarray:
+        """p(near) p(far | S) where the near part holds all of S."""
+        separator = self._arcs[arc].separator
+        order = (*separator, *part)
+        right = self._far_part(arc, part, list(separator)).reshape(self._shape(order))
+        right = right.transpose([order.index(a) for a in sorted(order)])
+        query = sorted((*near, *part))
+        left = left.reshape([self._levels[a] if a in near else 1 for a in query])
+        right = right.reshape([self._levels[a] if a in order else 1 for a in query])
+        return np.multiply(left, right, order="C")
 
     def _star(
-        self, arc: int, star: tuple[int, int, int], near: Clique, right: np.ndarray
-    ) -> np.ndarray:
+        self,
+        arc: int,
+        star: tuple[int, int, int],
+        shared: list[int],
+        rest: list[int],
+        members: list[tuple[int, Clique]],
+    ) -> list[tuple[int, np.ndarray]]:
         """p(a, b, far) = sum over S of p(a | S) p(b, S) p(far | S), a block of S at a time."""
         hung, a, b = star
-        separator = self._arcs[arc].separator
-        first = self._rows_over(separator, hung, a)
-        second = self._near_part((b,), arc, (*separator, b))
-        second = np.ascontiguousarray(second).reshape(len(first), -1)
-        na, nb = first.shape[1], second.shape[1]
-        product = np.zeros((na * nb, right.shape[1]))
-        step = max(16, _BLOCK_CELLS // (na * nb))
-        for s in range(0, len(first), step):
-            pair = first[s : s + step, :, None] * second[s : s + step, None, :]
-            product += pair.reshape(-1, na * nb).T @ right[s : s + step]
-        return _rows_sorted(product[None], self._levels, [a, b], near)
+        order = [*shared, *rest]
+        batch, inner = cells_of(self._levels, shared), cells_of(self._levels, rest)
+        parts = [self._far_part(arc, part, order) for _, part in members]
+        right = np.concatenate(parts, axis=1).reshape(batch, inner, -1)
+        first = self._rows_over(order, hung, a).reshape(batch, inner, -1)
+        second = np.ascontiguousarray(self._near_part((b,), arc, (*order, b)))
+        second = second.reshape(batch, inner, -1)
+        cells = first.shape[2] * second.shape[2]
+        self._check(batch * cells * right.shape[2])
+        product = np.zeros((batch, cells, right.shape[2]))
+        step = max(_BLOCK_ROWS, _BLOCK_CELLS // cells)
+        for k in range(batch):
+            for s in range(0, inner, step):
+                pair = first[k, s : s + step, :, None] * second[k, s : s + step, None, :]
+                product[k] += pair.reshape(-1, cells).T @ right[k, s : s + step]
+        answers, start = [], 0
+        for (k, part), table in zip(members, parts, strict=True):
+            piece = product[:, :, start : start + table.shape[1]]
+            answers.append((k, self._sorted_axes(piece, (*shared, a, b, *part))))
+            start += table.shape[1]
+        return answers
 
-    def _rows_over(self, separator: Clique, arc: int, attribute: int) -> np.ndarray:
-        """p(attribute | S of the arc) with a row for every cell of a larger separator."""
+    def _rows_over(self, order: list[int], arc: int, attribute: int) -> np.ndarray:
+        """p(attribute | S of the arc) with a row for every cell of a larger set of attributes."""
         inner = self._arcs[arc].separator
-        table = self._conditional(arc, attribute)
-        if inner == separator:
-            return table
-        shape = [self._levels[c] if c in inner else 1 for c in separator]
-        full = [*(self._levels[c] for c in separator), table.shape[1]]
-        return np.broadcast_to(table.reshape(*shape, -1), full).reshape(-1, table.shape[1])
+        table = self._conditional(arc, attribute).reshape(
+            *(self._levels[c] for c in inner), self._levels[attribute]
+        )
+        kept = [c for c in order if c in inner]
+        table = table.transpose(*(inner.index(c) for c in kept), len(inner))
+        table = table.reshape(*(self._levels[c] if c in inner else 1 for c in order), -1)
+        full = [*(self._levels[c] for c in order), self._levels[attribute]]
+        return np.ascontiguousarray(np.broadcast_to(table, full))
 
-    def _far_part(self, arc: int, far: list[Clique], order: list[int]) -> np.ndarray:
-        """p(far parts | S), side by side, with the rows' attributes in the given order."""
+    def _far_part(self, arc: int, part: Clique, order: list[int]) -> np.ndarray:
+        """p(far part | S) as (cells of S, cells of the part), S in the given order."""
         separator = self._arcs[arc].separator
-        parts = []
-        for part in far:
-            if len(part) == 1:
-                parts.append(self._conditional(arc, part[0]))
-                continue
+        if len(part) == 1:
+            table = self._conditional(arc, part[0])
+        else:
             union = tuple(sorted({*part, *separator}))
             self._check(cells_of(self._levels, union))
             joint = self._joint(union).transpose([union.index(a) for a in (*separator, *part)])
             joint = joint.reshape(cells_of(self._levels, separator), -1)
-            parts.append(_divide_rows(joint, self._inside(separator).reshape(-1)))
-        table = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            table = _divide_rows(joint, self._inside(separator).reshape(-1))
         if tuple(order) == separator:
             return table
-        shape = [self._levels[a] for a in separator]
         perm = [separator.index(a) for a in order]
-        return np.ascontiguousarray(
-            table.reshape(*shape, table.shape[1]).transpose(*perm, len(shape))
-        )
-
-    def _cut(
-        self, near: Clique, arc: int, members: list[tuple[int, Clique]]
-    ) -> list[tuple[int, np.ndarray]]:
-        """Each member's table, attributes sorted."""
-        far = [part for _, part in members]
-        table = self._near_by_far(near, arc, far)
-        answers, start = [], 0
-        for index, part in members:
-            width = cells_of(self._levels, part)
-            order = (*near, *part)
-            piece = table[:, start : start + width]
-            piece = piece.reshape([self._levels[a] for a in order])
-            query = tuple(sorted(order))
-            piece = piece.transpose([order.index(a) for a in query])
-            answers.append((index, np.ascontiguousarray(piece)))
-            start += width
-        return answers
+        full = table.reshape(*self._shape(separator), -1).transpose(*perm, len(perm))
+        return np.ascontiguousarray(full).reshape(table.shape)
 
     def _check(self, cells: int) -> None:
         if cells > self._limit:
@@ -256,14 +291,3 @@ def _divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:
     inverse = np.zeros_like(weight)
     np.divide(1.0, weight, out=inverse, where=weight > 1e-290)
     return table * inverse[:, None]
-
-
-def _rows_sorted(
-    product: np.ndarray, levels: Sequence[int], order: list[int], near: Clique
-) -> np.ndarray:
-    columns = product.shape[2]
-    if tuple(order) == near:
-        return product.reshape(-1, columns)
-    shape = [levels[a] for a in order]
-    perm = [order.index(a) for a in near]
-    return product.reshape(*shape, columns).transpose(*perm, len(shape)).reshape(-1, columns)

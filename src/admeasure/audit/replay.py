@@ -1,0 +1,296 @@
+"""A mechanism on neighbours D and D' with the same randomness: what moves, and by how much.
+
+After Re:cord-play (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026). The recorder sits
+beneath the curator. On D it notes each request, each draw and each result. On D' it hands out the
+draws of D, forces the selected path of D and gives the mechanism the *released values of D*, after
+looking at what D' would have released. So both runs see the same released values all the way, and
+whatever else differs between them came from the table past the curator.
+
+The checks, by the name that a fault carries:
+
+    path         the same requests in the same order, with the same costs and scales
+    draw         one draw for each recorded result, and no other draw
+    cost         the noise drawn has the scale asked for, and that scale costs no more than rho
+    sensitivity  an exact answer moved by no more than its declared L2 sensitivity
+    score        no score moved by more than its declared sensitivity
+    range        the scores of one choice, times the step of the exponential mechanism, moved within
+                 a range of epsilon: what bounded range, and so epsilon^2/8-zCDP, really needs
+    charge       the ledger fell by exactly what was recorded
+    outcome      the same model, notes and selections, bit for bit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from admeasure.audit.draws import Draws, drawn
+from admeasure.mechanisms import Mechanism, Outcome
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.journal import Event, Journal, unpack
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import Noise
+from admeasure.sources import Source
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One broken promise."""
+
+    check: str
+    what: str
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """One result of the first run, and how what lies beneath it moved to the neighbour: the exact
+    answers of a measurement (`drawn` is its noise), or the scores of a choice (`drawn` the picks).
+    """
+
+    event: Event
+    drawn: Any
+    scores: np.ndarray | None
+    moved: np.ndarray
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a pair of runs showed. `moves` are complete where there is no fault in the path."""
+
+    faults: tuple[Fault, ...]
+    moves: tuple[Move, ...]
+
+    @property
+    def measurements(self) -> int:
+        return sum(move.scores is None for move in self.moves)
+
+    @property
+    def choices(self) -> int:
+        return len(self.moves) - self.measurements
+
+    @property
+    def failed(self) -> set[str]:
+        """The names of the checks that failed."""
+        return {fault.check for fault in self.faults}
+
+
+def compare(
+    mechanism: Mechanism,
+    workload: Workload,
+    table: Source,
+    neighbour: Source,
+    rho: Fraction,
+    noise: Noise,
+) -> Comparison:
+    """Run the mechanism on both tables and compare. The tables must be neighbours by their schema;
+    `noise` draws for both."""
+    first = _Recording(noise)
+    outcome, spent = _run(mechanism, workload, table, rho, first, first.journal)
+    faults = _own_faults(first, spent)
+    second = _Replay(first)
+    try:
+        other, again = _run(mechanism, workload, neighbour, rho, second, second.journal)
+        faults += second.faults
+        if second.place != len(first.calls) or len(second.journal.moves) != len(first.results):
+            faults.append(Fault("path", "the neighbour's run ended early"))
+        if again != spent:
+            faults.append(Fault("charge", "the two runs spent differently"))
+        if _fingerprint(outcome) != _fingerprint(other):
+            faults.append(Fault("outcome", "the outcome knows more than what was released"))
+    except _Diverged:
+        faults += second.faults
+    except Exception as error:
+        faults += [*second.faults, Fault("path", f"{type(error).__name__} on the neighbour only")]
+    return Comparison(tuple(faults), tuple(second.journal.moves))
+
+
+class _Diverged(Exception):
+    """The neighbour's run asked for something else; there is nothing left to replay."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """One draw: with what arguments, on which scores, with what result."""
+
+    kind: str
+    scale: float | Fraction
+    count: int
+    scores: np.ndarray | None
+    drawn: Any
+
+    def asks_the_same(self, kind: str, scale: float | Fraction, count: int, size: int) -> bool:
+        own = 0 if self.scores is None else len(self.scores)
+        return (self.kind, self.scale, self.count, own) == (kind, scale, count, size)
+
+
+class _Recording(Draws):
+    """The first run: draws for real and notes everything."""
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+        self.calls: list[_Call] = []
+        self.journal = _Counting(self.calls)
+
+    @property
+    def results(self) -> list[Event]:
+        return [event for event in self.journal.events if event["event"] != "intent"]
+
+    def draw(
+        self, kind: str, scale: float | Fraction, count: int, scores: np.ndarray | None
+    ) -> Any:
+        result = drawn(self._noise, kind, scale, count, scores)
+        self.calls.append(_Call(kind, scale, count, scores, result))
+        return result
+
+
+class _Counting(Journal):
+    """A journal that knows how many draws had been made when a result was recorded."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        super().__init__()
+        self._calls = calls
+        self.drawn: list[int] = []
+
+    def record(self, asked: Event, result: Event) -> Event:
+        self.drawn.append(len(self._calls))
+        return super().record(asked, result)
+
+
+class _Replay(Draws):
+    """The second run: the same draws, the same picks, and a look at how the scores moved."""
+
+    def __init__(self, first: _Recording) -> None:
+        self._calls = first.calls
+        self.place = 0
+        self.faults: list[Fault] = []
+        self.last: tuple[_Call, np.ndarray | None] | None = None
+        """The last draw of the first run, and how its scores moved."""
+        self.journal = _Following(self, first.results)
+
+    def draw(
+        self, kind: str, scale: float | Fraction, count: int, scores: np.ndarray | None
+    ) -> Any:
+        size = 0 if scores is None else len(scores)
+        if self.place >= len(self._calls):
+            raise self.diverged(f"one draw more: {kind}")
+        call = self._calls[self.place]
+        if not call.asks_the_same(kind, scale, count, size):
+            raise self.diverged(f"another draw: {kind} for {call.kind}, or of another size")
+        self.place += 1
+        moved = None
+        if scores is not None and call.scores is not None:
+            moved = scores.astype(object) - call.scores.astype(object)
+        self.last = call, moved
+        return call.drawn
+
+    def diverged(self, what: str) -> _Diverged:
+        self.faults.append(Fault("path", what))
+        return _Diverged()
+
+
+class _Following(Journal):
+    """Compares each result with that of the first run, and hands out the first run's."""
+
+    def __init__(self, replay: _Replay, results: list[Event]) -> None:
+        super().__init__()
+        self._replay = replay
+        self._first = results
+        self.moves: list[Move] = []
+
+    def record(self, asked: Event, result: Event) -> Event:
+        place = len(self.moves)
+        if place >= len(self._first):
+            raise self._replay.diverged(f"one {asked['event']} more")
+        found = self._first[place]
+        if any(found.get(key) != value for key, value in asked.items()):
+            raise self._replay.diverged(f"another {asked['event']}")
+        if self._replay.last is None:
+            raise self._replay.diverged("a result without a draw")
+        call, moved = self._replay.last
+        if "values" in result:
+            moved = self._measured(asked, unpack(result["values"]), unpack(found["values"]))
+        elif moved is not None:
+            self._chosen(asked, result, found, moved, Fraction(call.scale))
+        else:
+            raise self._replay.diverged("a choice without scores")
+        self.moves.append(Move(found, call.drawn, call.scores, moved))
+        return super().record(asked, {key: found[key] for key in found if key not in asked})
+
+    def _measured(self, asked: Event, values: np.ndarray, before: np.ndarray) -> np.ndarray:
+        if values.shape != before.shape:
+            raise self._replay.diverged("an answer of another shape")
+        moved = values - before  # the noise is the same, so this is the move of the exact answer
+        squared = sum(int(d) ** 2 for d in moved.ravel())
+        if squared > asked["l2_squared"]:
+            self._fault("sensitivity", f"squared L2 distance {squared} > {asked['l2_squared']}")
+        return moved
+
+    def _chosen(
+        self, asked: Event, result: Event, found: Event, moved: np.ndarray, step: Fraction
+    ) -> None:
+        if result["chosen"] != found["chosen"]:
+            raise self._replay.diverged("the same positions stand for other queries")
+        furthest = max(map(abs, moved))
+        if furthest > asked["sensitivity"]:
+            self._fault("score", f"moved by {furthest} > {asked['sensitivity']}")
+        spread = step * (max(moved) - min(moved))
+        if spread > Fraction(asked["epsilon"]):
+            self._fault("range", f"the log-odds spread by {float(spread):.4g} > epsilon")
+
+    def _fault(self, check: str, what: str) -> None:
+        self._replay.faults.append(Fault(check, what))
+
+
+def _run(
+    mechanism: Mechanism,
+    workload: Workload,
+    source: Source,
+    rho: Fraction,
+    noise: Noise,
+    journal: Journal,
+) -> tuple[Outcome, Fraction]:
+    ledger = Ledger(rho)
+    outcome = mechanism.run(Curator(source, ledger, noise, journal), workload, source.schema.zeros)
+    return outcome, ledger.spent
+
+
+def _own_faults(first: _Recording, spent: Fraction) -> list[Fault]:
+    """What is wrong already without a neighbour."""
+    faults = []
+    if first.journal.drawn != list(range(1, len(first.calls) + 1)):
+        faults.append(Fault("draw", "noise was drawn that no recorded result accounts for"))
+    for event, place in zip(first.results, first.journal.drawn, strict=True):
+        if place > len(first.calls) or not place or not _paid(event, first.calls[place - 1]):
+            faults.append(Fault("cost", f"{event['event']} is less noisy than its rho says"))
+    recorded = sum((Fraction(event["rho"]) for event in first.results), Fraction(0))
+    if recorded != spent:
+        faults.append(Fault("charge", "the ledger fell by something else than was recorded"))
+    return faults
+
+
+def _paid(event: Event, call: _Call) -> bool:
+    """Whether the draw has the scale that the event declares, and that is worth its rho."""
+    rho = Fraction(event["rho"])
+    if "l2_squared" in event:
+        sigma = Fraction(event["sigma"])
+        right = call.kind == "discrete_gaussian" and call.scale == event["sigma"]
+        return right and event["l2_squared"] <= 2 * sigma**2 * rho
+    epsilon, k = Fraction(event["epsilon"]), event.get("k", 1)
+    right = call.scale * 2 * event["sensitivity"] <= epsilon and call.count == k
+    # Bounded range costs epsilon^2 / 8, pure differential privacy alone epsilon^2 / 2.
+    return right and epsilon**2 * k <= (8 if call.kind == "top" else 2) * rho
+
+
+def _fingerprint(outcome: Outcome) -> tuple[Any, ...]:
+    arrays = {k: np.asarray(v) for k, v in outcome.model.arrays().items()}
+    return (
+        [(k, a.dtype.str, a.shape, a.tobytes()) for k, a in sorted(arrays.items())],
+        outcome.rounds,
+        [repr(selection) for selection in outcome.selections],
+        outcome.notes,
+    )

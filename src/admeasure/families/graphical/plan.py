@@ -1,0 +1,200 @@
+"""The order in which a product of potentials is summed out, planned once for a structure.
+
+Bucket elimination along a junction tree: for one attribute after another, the tensors that hold it
+are parted into two groups, each is multiplied, and the two are joined by one batched matrix product
+
+    R[b, i, j] = sum over k of A[b, i, k] B[b, j, k]
+
+where k are the attributes that nothing else holds. An attribute goes only while it is in a single
+node of what is left of the tree, so that no tensor is larger than a node.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
+
+_MAX_SPLIT = 9
+
+
+@dataclass(slots=True)
+class Step:
+    """R = A ×_k B, or the sum of A over k where `right` is negative."""
+
+    left: int
+    right: int
+    out: int
+    left_perm: tuple[int, ...]
+    right_perm: tuple[int, ...]
+    left_matrix: tuple[int, int, int]
+    right_matrix: tuple[int, int, int]
+    out_shape: tuple[int, ...]
+    left_shape: tuple[int, ...] = ()  # after the permutation
+    right_shape: tuple[int, ...] = ()
+    left_back: tuple[int, ...] = ()
+    right_back: tuple[int, ...] = ()
+    summed: int = 1
+    ones: np.ndarray = field(default_factory=lambda: np.ones(1))
+
+
+class Plan:
+    """Steps that turn tensors on `cliques` (sorted, distinct, inside nodes) into scalars.
+
+    Tensor t < len(cliques) is the t-th clique's; every step makes one more.
+    """
+
+    def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
+        self.levels = tree.levels
+        self.cliques = tuple(cliques)
+        self.steps: list[Step] = []
+        self._axes: list[Clique] = list(self.cliques)
+        self.scalars = self._plan(tree)
+        """The tensors that are left at the end, one for each component."""
+
+    def _plan(self, tree: Tree) -> list[int]:
+        live = set(range(len(self.cliques)))
+        holders: dict[int, set[int]] = {a: set() for clique in self.cliques for a in clique}
+        for t in live:
+            for a in self._axes[t]:
+                holders[a].add(t)
+        nodes = [set(node) & set(holders) for node in tree.nodes]
+
+        def settle(nodes: list[set[int]]) -> None:
+            """Sum out at once every attribute that only one tensor still holds."""
+            lonely: dict[int, list[int]] = {}
+            for a, held_by in holders.items():
+                if len(held_by) == 1:
+                    lonely.setdefault(next(iter(held_by)), []).append(a)
+            for t, attributes in sorted(lonely.items()):
+                self._replace(live, holders, (t,), self._sum(t, attributes))
+            for a in [a for a, held_by in holders.items() if not held_by]:
+                del holders[a]
+                for node in nodes:
+                    node.discard(a)
+
+        settle(nodes)
+        while holders:
+            nodes = [set(node) for node in maximal(nodes)]
+            counts: dict[int, list[int]] = {}
+            for k, node in enumerate(nodes):
+                for a in node:
+                    counts.setdefault(a, []).append(k)
+            # An attribute that is in one node only can go without making anything larger.
+            options = sorted(a for a, where in counts.items() if len(where) == 1)
+            best = min(options, key=lambda a: (self._split(sorted(holders[a]))[0], a))
+            _, first, second = self._split(sorted(holders[best]))
+            left = self._product(live, holders, first)
+            right = self._product(live, holders, second)
+            self._join(live, holders, left, right)
+            settle(nodes)
+        return sorted(live)
+
+    def _split(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
+        """The cheapest way to part a bucket into two groups that are multiplied, then joined."""
+        if len(bucket) > _MAX_SPLIT:
+            bucket = sorted(bucket, key=lambda t: cells_of(self.levels, self._axes[t]))
+            half = [bucket[0]], bucket[1:]
+            return math.inf, *half
+        best: tuple[float, list[int], list[int]] | None = None
+        everything = {a for t in bucket for a in self._axes[t]}
+        joint = cells_of(self.levels, everything)
+        for size in range(1, len(bucket) // 2 + 1):
+            for first in itertools.combinations(bucket, size):
+                second = [t for t in bucket if t not in first]
+                cost = joint / 8 + self._product_cost(first) + self._product_cost(second)
+                if best is None or cost < best[0]:
+                    best = cost, list(first), second
+        assert best is not None
+        return best
+
+    def _product_cost(self, group: Sequence[int]) -> float:
+        union = {a for t in group for a in self._axes[t]}
+        return cells_of(self.levels, union) * (len(group) if len(group) > 1 else 0.25)
+
+    def _product(self, live, holders, group: list[int]) -> int:
+        group = sorted(group, key=lambda t: cells_of(self.levels, self._axes[t]))
+        while len(group) > 1:
+            group = [self._join(live, holders, group[0], group[1]), *group[2:]]
+        return group[0]
+
+    def _join(self, live, holders, left: int, right: int) -> int:
+        done = {a for a in self._axes[left] if holders[a] <= {left, right}}
+        out = self._binary(left, right, done)
+        self._replace(live, holders, (left, right), out)
+        return out
+
+    def _replace(self, live, holders, old: tuple[int, ...], new: int) -> None:
+        live.difference_update(old)
+        live.add(new)
+        for t in old:
+            for a in self._axes[t]:
+                holders[a].discard(t)
+        for a in self._axes[new]:
+            holders[a].add(new)
+
+    def _shape(self, axes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.levels[a] for a in axes)
+
+    def _sum(self, t: int, attributes: list[int]) -> int:
+        axes = self._axes[t]
+        kept = [a for a in axes if a not in attributes]
+        order = [*kept, *attributes]
+        perm = tuple(axes.index(a) for a in order)
+        rows, k = cells_of(self.levels, kept), cells_of(self.levels, attributes)
+        self._axes.append(tuple(kept))
+        out = len(self._axes) - 1
+        self.steps.append(
+            Step(
+                t,
+                -1,
+                out,
+                perm,
+                (),
+                (1, rows, k),
+                (1, 1, 1),
+                self._shape(kept),
+                left_shape=self._shape(order),
+                left_back=tuple(np.argsort(perm).tolist()),
+                summed=k,
+                ones=np.ones(k),
+            )
+        )
+        return out
+
+    def _binary(self, left: int, right: int, done: set[int]) -> int:
+        a_axes, b_axes = self._axes[left], self._axes[right]
+        shared = [a for a in a_axes if a in b_axes and a not in done]
+        k = [a for a in a_axes if a in b_axes and a in done]
+        i = [a for a in a_axes if a not in b_axes]
+        j = [a for a in b_axes if a not in a_axes]
+        out_axes = (*shared, *i, *j)
+        a_order, b_order = [*shared, *i, *k], [*shared, *j, *k]
+        a_perm = tuple(a_axes.index(a) for a in a_order)
+        b_perm = tuple(b_axes.index(a) for a in b_order)
+        nb, ni, nj, nk = (cells_of(self.levels, group) for group in (shared, i, j, k))
+        self._axes.append(out_axes)
+        out = len(self._axes) - 1
+        self.steps.append(
+            Step(
+                left,
+                right,
+                out,
+                a_perm,
+                b_perm,
+                (nb, ni, nk),
+                (nb, nj, nk),
+                self._shape(out_axes),
+                left_shape=self._shape(a_order),
+                right_shape=self._shape(b_order),
+                left_back=tuple(np.argsort(a_perm).tolist()),
+                right_back=tuple(np.argsort(b_perm).tolist()),
+                summed=nk,
+            )
+        )
+        return out

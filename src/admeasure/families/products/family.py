@@ -1,0 +1,122 @@
+"""A model of product rows, and its update.
+
+The model's answers are those of the mixture that gives every row the same weight. They are a
+function of measurements alone and may be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain
+from admeasure.errors import ReleaseError
+from admeasure.families import Codes
+from admeasure.families.products import sampling
+from admeasure.families.products.tensor import Answers, Layout, marginals
+from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.race import Scores
+from admeasure.privacy.score import Exact
+from admeasure.queries import Marginal, Threshold
+from admeasure.schema import Zero
+
+if TYPE_CHECKING:
+    from admeasure.families.products.optimise import How
+
+DOUBLE_NUMBERS = 1 << 26
+"""Marginals of fewer products than this (cells times rows) are summed in double precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductModel:
+    """`P` as in `admeasure.families.products`; `zeros` are kept out of what is sampled."""
+
+    domain: Domain
+    P: np.ndarray
+    total: float
+    zeros: tuple[Zero, ...] = ()
+    kind: ClassVar[str] = "products"
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.of(self.domain)
+
+    def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
+        layout, rows = self.layout, self.P.shape[1]
+        work = sum(layout.cells(c) for c in columns) * rows
+        P = self._exact if work <= DOUBLE_NUMBERS else self.P
+        tables = marginals(P, layout, columns)
+        return [np.multiply(t, self.total, dtype=np.float64) for t in tables]
+
+    @property
+    def _exact(self) -> np.ndarray:
+        P = self.P.astype(np.float64)
+        for column in self.layout.columns:
+            span = self.layout.span(column)
+            P[span] /= P[span].sum(axis=0)
+        return P
+
+    def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
+        """Expected counts of all cells or targets, flat, in C order."""
+        for shares in Answers(self.P, self.layout).blocks(query):
+            shares *= self.total
+            yield shares
+
+    def device_scores(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores] | None:
+        """|exact - answers| on the grid, made on the accelerator where there is one."""
+        from admeasure.families.products import device
+
+        if not device.serves(self.total):
+            return None
+        return device.scores(self.P, self.layout, self.total, query, exact)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        return sampling.rounded(self._exact, self.layout, rows, self.zeros, rng)
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        kept = {"P": self.P, "total": np.asarray(self.total)}
+        for i, zero in enumerate(self.zeros):
+            kept[f"zero{i}_columns"] = np.asarray(zero.columns)
+            kept[f"zero{i}_mask"] = zero.mask
+        return kept
+
+    @classmethod
+    def load(cls, domain: Domain, arrays: Mapping[str, np.ndarray]) -> ProductModel:
+        P, total = np.asarray(arrays["P"], np.float32), float(arrays["total"])
+        layout = Layout.of(domain)
+        sound = P.ndim == 2 and P.shape[0] == layout.width and P.shape[1] > 0
+        if not (sound and np.all(P >= 0) and np.isfinite(total)):
+            raise ReleaseError("model.npz does not hold product rows over the schema's columns.")
+        sums = [P[layout.span(c)].sum(axis=0) for c in layout.columns]
+        if not np.allclose(sums, 1.0, atol=1e-3):
+            raise ReleaseError("model.npz holds rows that are no distributions.")
+        zeros = []
+        while f"zero{len(zeros)}_mask" in arrays:
+            i = len(zeros)
+            columns = tuple(str(c) for c in arrays[f"zero{i}_columns"])
+            zeros.append(Zero(columns, np.asarray(arrays[f"zero{i}_mask"], bool)))
+        return cls(domain, P, total, tuple(zeros))
+
+
+@dataclass(frozen=True)
+class ProductFamily:
+    """Rows fitted by gradients to everything measured, from where the last round left them."""
+
+    how: How
+
+    def init(
+        self, domain: Domain, total: float, rows: int, zeros: Sequence[Zero] = ()
+    ) -> ProductModel:
+        from admeasure.families.products.optimise import first_rows
+
+        P = first_rows(Layout.of(domain), rows, self.how.shape)
+        return ProductModel(domain, P, total, tuple(zeros))
+
+    def update(self, model: ProductModel, log: Sequence[Measurement]) -> ProductModel:
+        from admeasure.families.products.optimise import minimise
+
+        P = minimise(model.P, model.layout, log, model.total, self.how)
+        return ProductModel(model.domain, P, model.total, model.zeros)

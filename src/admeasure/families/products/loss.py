@@ -1,0 +1,221 @@
+"""Squared errors of product rows against measurements, differentiable, in padded shapes.
+
+Both losses take `P` of shape (lines, rows) and a record of arrays whose shapes come in few sizes,
+so that a run compiles a handful of times however much it measures. Targets are shares.
+
+Cells: q_j(P) is the mean over rows of the probability of at least r agreements; lines are gathered
+for all queries at once. Tables: every cell of whole marginals, in tiles of `TILE` × `TILE` cells,
+each one matrix product; the gradient is made in the same pass (`jax.custom_vjp`), a few tiles at a
+time, so that memory does not grow with the number of cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from admeasure.families.products.tensor import Layout
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import Cell, Marginal, ThresholdCell
+
+TILE = 64
+SMALLEST = 64
+"""Counts of queries and lines are padded to SMALLEST times a power of 4 (lines: of 2)."""
+
+HIGHEST = jax.lax.Precision.HIGHEST
+
+Kind = Literal["all", "any", "mixed"]
+
+
+class Cells(NamedTuple):
+    """`lines`: (queries, k), `used`: which of the k, `at_least`, `targets`, `weights`."""
+
+    lines: Any
+    used: Any
+    at_least: Any
+    targets: Any
+    weights: Any
+
+
+class Tables(NamedTuple):
+    """Tiles: lines of the lead cells (tiles, TILE, k) and of the trail cells, -1 where unused,
+    `targets` and `weights` (tiles, TILE, TILE), and how many tiles there are."""
+
+    lead: Any
+    trail: Any
+    targets: Any
+    weights: Any
+    count: Any
+
+
+def padded(count: int, base: int = 4) -> int:
+    size = SMALLEST
+    while size < count:
+        size *= base
+    return size
+
+
+def kind_of(cells: Sequence[Cell | ThresholdCell]) -> Kind:
+    """Which formula serves: a product, its complement, or the general one."""
+    rs = [(_at_least(c), len(c.columns)) for c in cells]
+    if all(r == k for r, k in rs):
+        return "all"
+    return "any" if all(r == 1 for r, _ in rs) else "mixed"
+
+
+def cells(log: Sequence[Measurement], layout: Layout, total: float) -> Cells:
+    """The record of single queries, with lines of the given layout."""
+    queries = [m.query for m in log if isinstance(m.query, Cell | ThresholdCell)]
+    k = max((len(q.columns) for q in queries), default=1)
+    size = padded(len(queries))
+    lines = np.zeros((size, k), np.int32)
+    used = np.zeros((size, k), bool)
+    r = np.ones(size, np.int32)
+    targets, weights = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    for j, q in enumerate(queries):
+        places = [layout.starts[c] + v for c, v in zip(q.columns, q.codes, strict=True)]
+        lines[j, : len(places)], used[j, : len(places)] = places, True
+        r[j], weights[j] = _at_least(q), 1.0
+    measured = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
+    targets[: len(queries)] = [float(m.values) / total for m in measured]
+    return Cells(lines, used, r, targets, weights)
+
+
+@partial(jax.jit, static_argnames="kind")
+def cell_answers(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
+    """q_j(P) for every query of the record."""
+    k = data.lines.shape[1]
+    fill = 1.0 if kind == "all" else 0.0
+    p = [jnp.where(data.used[:, s, None], P[data.lines[:, s]], fill) for s in range(k)]
+    if kind == "all":
+        met = _prod(p)
+    elif kind == "any":
+        met = 1 - _prod([1 - x for x in p])
+    else:
+        exactly = [jnp.ones_like(p[0])]
+        for s in range(k):
+            q = 1 - p[s]
+            inner = [exactly[j] * q + exactly[j - 1] * p[s] for j in range(1, s + 1)]
+            exactly = [exactly[0] * q, *inner, exactly[-1] * p[s]]
+        met = sum(e * (j >= data.at_least)[:, None] for j, e in enumerate(exactly))
+    return met.mean(axis=1)
+
+
+def cell_loss(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
+    """Σ_j (q_j(P) - a_j)²."""
+    return jnp.sum(data.weights * (cell_answers(P, data, kind) - data.targets) ** 2)
+
+
+def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
+    """The record of whole marginals."""
+    measured = [m for m in log if isinstance(m.query, Marginal) and m.query.columns]
+    made: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+    k = max((len(m.query.columns) for m in measured), default=1)
+    for m in measured:
+        made += _tiles(m, layout, total, k)
+    size = padded(len(made), 2)
+    shapes = [(size, TILE, k), (size, TILE, k), (size, TILE, TILE), (size, TILE, TILE)]
+    kinds = (np.int32, np.int32, np.float32, np.float32)
+    out = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)]
+    out[0] -= 1
+    out[1] -= 1
+    for i, tile in enumerate(made):
+        for array, part in zip(out, tile, strict=True):
+            array[i] = part
+    return Tables(*out, np.int32(len(made)))
+
+
+def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[np.ndarray, ...]]:
+    columns = m.query.columns
+    # The cut into lead and trail that needs the fewest tiles.
+    def count(lead: int) -> int:
+        sides = layout.cells(columns[:lead]), layout.cells(columns[lead:])
+        return -(-sides[0] // TILE) * -(-sides[1] // TILE)
+
+    lead = min(range(len(columns)), key=count)
+    sides = []
+    for part in (columns[:lead], columns[lead:]):
+        cells = layout.cells(part)
+        lines = np.full((-(-cells // TILE) * TILE, k), -1, np.int32)
+        lines[:cells, : len(part)] = layout.lines(part, 0, cells).T
+        sides.append((cells, lines))
+    (a, first), (b, second) = sides
+    y = np.zeros((len(first), len(second)), np.float32)
+    w = np.zeros_like(y)
+    y[:a, :b] = m.values.reshape(a, b) / total
+    w[:a, :b] = 1.0
+    return [
+        (first[i : i + TILE], second[j : j + TILE], y[i : i + TILE, j : j + TILE],
+         w[i : i + TILE, j : j + TILE])
+        for i in range(0, len(first), TILE)
+        for j in range(0, len(second), TILE)
+    ]
+
+
+@jax.custom_vjp
+def table_loss(P: Any, data: Tables) -> Any:
+    """Σ over all cells of the measured marginals of (M(P) - y)²."""
+    return _table_pass(P, data)[0]
+
+
+def _table_pass(P: Any, data: Tables) -> tuple[Any, Any]:
+    """The loss and its gradient, `chunk` tiles at a time."""
+    chunk = 4 if jax.default_backend() == "cpu" else 64
+    rows = P.shape[1]
+
+    def tile(lead: Any, trail: Any, y: Any, w: Any) -> Any:
+        z, v = _prod(list(lead)), _prod(list(trail))
+        shares = jnp.einsum("tar,tbr->tab", z, v, precision=HIGHEST) / rows
+        return jnp.sum(w * (shares - y) ** 2)
+
+    def gather(lines: Any) -> Any:
+        return [
+            jnp.where((lines[:, :, s] >= 0)[..., None], P[jnp.maximum(lines[:, :, s], 0)], 1.0)
+            for s in range(lines.shape[2])
+        ]
+
+    def scatter(total: Any, lines: Any, slopes: Any) -> Any:
+        for s in range(lines.shape[2]):
+            here = jnp.where((lines[:, :, s] >= 0)[..., None], slopes[s], 0.0)
+            total = total.at[jnp.maximum(lines[:, :, s], 0).reshape(-1)].add(
+                here.reshape(-1, rows)
+            )
+        return total
+
+    def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        loss, slope = state
+        lead, trail, y, w = (
+            jax.lax.dynamic_slice_in_dim(x, i * chunk, chunk) for x in data[:4]
+        )
+        value, (a, b) = jax.value_and_grad(tile, (0, 1))(gather(lead), gather(trail), y, w)
+        return loss + value, scatter(scatter(slope, lead, a), trail, b)
+
+    start = (jnp.zeros((), P.dtype), jnp.zeros_like(P))
+    return jax.lax.fori_loop(0, (data.count + chunk - 1) // chunk, step, start)
+
+
+def _table_forward(P: Any, data: Tables) -> tuple[Any, Any]:
+    return _table_pass(P, data)
+
+
+def _table_backward(slope: Any, above: Any) -> tuple[Any, None]:
+    return above * slope, None
+
+
+table_loss.defvjp(_table_forward, _table_backward)
+
+
+def _prod(parts: list[Any]) -> Any:
+    out = parts[0]
+    for part in parts[1:]:
+        out = out * part
+    return out
+
+
+def _at_least(query: Cell | ThresholdCell) -> int:
+    return query.at_least if isinstance(query, ThresholdCell) else len(query.columns)

@@ -1,0 +1,68 @@
+"""Few joint tables that many marginals can be summed from.
+
+Counting rows costs a pass over them for each table, and summing a small joint table costs next to
+nothing. So marginals that fit together in one small joint are counted once, as that joint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain
+
+BATCH = 4096
+"""Targets planned at a time, which bounds the cost of planning."""
+
+
+def homes(domain: Domain, marginals: Sequence[Columns], max_cells: int) -> dict[Columns, Columns]:
+    """For each marginal a joint (columns in alphabetical order) that contains it. A joint of
+    several marginals has at most `max_cells` cells."""
+    order = sorted(domain.columns)
+    rank = {column: i for i, column in enumerate(order)}
+    targets = sorted({tuple(sorted(rank[c] for c in columns)) for columns in marginals if columns})
+    levels = np.array([domain[c] for c in order], np.float64)
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for start in range(0, len(targets), BATCH):
+        found |= _cover(targets[start : start + BATCH], levels, max_cells)
+    named = {t: tuple(order[i] for i in joint) for t, joint in found.items()}
+    return {c: named[tuple(sorted(rank[x] for x in c))] if c else () for c in marginals}
+
+
+def _cover(
+    targets: Sequence[tuple[int, ...]], levels: np.ndarray, max_cells: int
+) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Greedy: grow the largest target that has no joint yet by the columns that complete most
+    others, as long as the joint stays small."""
+    size = {t: math.prod(levels[list(t)]) for t in targets}
+    waiting = sorted(targets, key=lambda t: -size[t])
+    has = np.zeros((len(waiting), len(levels)), bool)
+    for row, target in enumerate(waiting):
+        has[row, list(target)] = True
+    price = np.sqrt(np.log(np.maximum(levels, 2)))
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    while waiting:
+        joint, cells = has[0].copy(), size[waiting[0]]
+        while (room := ~joint & (levels * cells <= max_cells)).any():
+            lacking = has & ~joint
+            completes = lacking[lacking.sum(axis=1) == 1].sum(axis=0) * room
+            best = int(np.argmax(completes / price))
+            if not completes[best]:
+                break
+            joint[best] = True
+            cells *= levels[best]
+        columns = tuple(int(i) for i in np.flatnonzero(joint))
+        open_ones = (has & ~joint).any(axis=1)
+        found |= {t: columns for t, still in zip(waiting, open_ones, strict=True) if not still}
+        waiting = [t for t, still in zip(waiting, open_ones, strict=True) if still]
+        has = has[open_ones]
+    return found
+
+
+def summed(table: np.ndarray, joint: Columns, columns: Columns) -> np.ndarray:
+    """The marginal on `columns`, axes in their order, of a joint's table."""
+    drop = tuple(i for i, c in enumerate(joint) if c not in columns)
+    kept = [c for c in joint if c in columns]
+    return table.sum(axis=drop).transpose([kept.index(c) for c in columns])

@@ -1,0 +1,220 @@
+"""Best-mixture error: how well the best reweighting of a public table could answer.
+
+Liu et al. (2021), Leveraging Public Data; the support S is the table's distinct records:
+
+    f(S) = min over distributions μ on S of  max over queries q of  |q(D) - q(μ)|.
+
+Nothing here is private: it is a computation on answers q(D) that are given to it. With q(D) of the
+private table the result is NOT PRIVATE; `screening` releases it with noise.
+
+A query that counts no record of S is answered 0 by every μ, so f(S) is at least the largest such
+answer (`floor`). The others make a matrix game, solved in one of two ways:
+
+- `exact`: linear programming (HiGHS) over all queries at once, for small problems.
+- `first_order`: accelerated mirror descent with entropy prox (Auslender and Teboulle 2006; Tseng
+  2008, Algorithm 1) on a smoothed maximum (Nesterov 2005), the smoothing made finer in stages. Any
+  signed weights v on the queries with ||v||_1 <= 1 give a lower bound,
+
+      f(S) >= <v, q(D)> - max over records x of Σ_q v_q q(x),
+
+  and any μ an upper one, so every answer comes with a gap that certifies it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from admeasure.families.support import SupportModel
+from admeasure.queries import Query
+
+EXACT_ENTRIES = 200_000
+"""Entries of the query matrix up to which a linear program is solved."""
+
+STAGE = 60
+"""Steps before the smoothing is made finer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The best error found, a lower bound on all errors, and the weights that reach it."""
+
+    error: float
+    lower: float
+    weights: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        return self.error - self.lower
+
+
+def best_mixture(
+    support: SupportModel,
+    queries: Sequence[Query],
+    answers: Sequence[np.ndarray],
+    *,
+    gap: float,
+    seconds: float = math.inf,
+) -> Mixture:
+    """The best mixture to within `gap` (in the unit of `answers`), or the best after `seconds`.
+
+    `answers` are those of the true table to each query, in shares or in rows; μ has the total
+    `support.total` in the same unit.
+    """
+    game = Game(support, queries, answers)
+    if game.entries <= EXACT_ENTRIES:
+        return exact(game)
+    return first_order(game, gap, seconds)
+
+
+class Game:
+    """The queries' answers on records, without the matrix: products with it and its transpose."""
+
+    def __init__(
+        self, support: SupportModel, queries: Sequence[Query], answers: Sequence[np.ndarray]
+    ) -> None:
+        self.support = support
+        self.queries = list(queries)
+        self.total = support.total
+        self.records = support.weights.size
+        self._tally = support.records.tally
+        self._columns = [q.columns for q in queries]
+        self.answers = np.concatenate([np.ravel(a) for a in answers]).astype(np.float64)
+        self._ends = np.cumsum([0] + [np.size(a) for a in answers])
+        self.seen = self.product(np.ones(self.records)) > 0
+        self.floor = float(self.answers[~self.seen].max(initial=0.0))
+        self.entries = self.records * len(self.queries)
+
+    def product(self, weights: np.ndarray) -> np.ndarray:
+        """Σ_x weights(x) q(x) for every query."""
+        tables = self._tally.counts(weights, self._columns)
+        return np.concatenate(
+            [np.ravel(q.answer(t)) for q, t in zip(self.queries, tables, strict=True)]
+        )
+
+    def transposed(self, values: np.ndarray) -> np.ndarray:
+        """Σ_q values(q) q(x) for every record."""
+        found = np.zeros(self.records)
+        for i, query in enumerate(self.queries):
+            shape = query.shape(self.support.domain)
+            part = values[self._ends[i] : self._ends[i + 1]].reshape(shape)
+            if part.any():
+                spread = query.spread(part, self.support.domain)
+                found += np.ravel(spread)[self._tally.index(query.columns)]
+        return found
+
+    def errors(self, products: np.ndarray) -> np.ndarray:
+        """q(D) - q(μ) of the queries that some record counts in, 0 for the others."""
+        return np.where(self.seen, self.answers - self.total * products, 0.0)
+
+
+def exact(game: Game) -> Mixture:
+    """By linear programming: minimise t with |q(D) - q(μ)| <= t for all q."""
+    matrix = _matrix(game)
+    a = game.answers[game.seen]
+    column = sparse.csr_matrix(np.ones((matrix.shape[0], 1)))
+    found = linprog(
+        np.append(np.zeros(game.records), 1.0),
+        A_ub=sparse.vstack(
+            [sparse.hstack([game.total * matrix, -column]),
+             sparse.hstack([-game.total * matrix, -column])]
+        ),
+        b_ub=np.concatenate([a, -a]),
+        A_eq=np.append(np.ones(game.records), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * game.records + [(game.floor, None)],
+        method="highs",
+    )
+    if not found.success:
+        return first_order(game, 1e-6 * max(game.total, 1.0), math.inf)
+    weights = np.maximum(found.x[:-1], 0.0)
+    weights /= weights.sum()
+    error = max(game.floor, float(np.abs(game.errors(game.product(weights))).max(initial=0.0)))
+    return Mixture(error, min(float(found.fun), error), weights)
+
+
+def _matrix(game: Game) -> sparse.csr_matrix:
+    """q(x) for every seen query and record; only for small problems."""
+    blocks = []
+    for query in game.queries:
+        domain = game.support.domain
+        index = game.support.records.tally.index(query.columns)
+        cells = domain.cells(query.columns)
+        places = (index, np.arange(game.records))
+        one_hot = sparse.csr_matrix((np.ones(game.records), places), (cells, game.records))
+        size = math.prod(query.shape(domain))
+        maps = np.stack(
+            [np.ravel(query.answer(u.reshape(domain.shape(query.columns)))) for u in np.eye(cells)],
+            axis=1,
+        ) if size != cells or not _is_marginal(query, cells) else None
+        blocks.append(one_hot if maps is None else sparse.csr_matrix(maps) @ one_hot)
+    return sparse.csr_matrix(sparse.vstack(blocks))[np.flatnonzero(game.seen)]
+
+
+def _is_marginal(query: Query, cells: int) -> bool:
+    from admeasure.queries import Marginal
+
+    return isinstance(query, Marginal)
+
+
+def first_order(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
+    """Stages of accelerated steps until the gap is closed. Letters: β the smoothing, L the step's
+    inverse (found by trial), θ the momentum, x, y and z the three sequences of weights.
+
+    Ends always: with smoothing β the gap after k steps is at most β log(2 |Q|) + O(1 / (β k²)).
+    """
+    started = time.perf_counter()
+    scale = max(game.total, 1.0)
+    x = game.support.weights.copy()
+    ax = game.product(x)
+    best = max(game.floor, float(np.abs(game.errors(ax)).max(initial=0.0)))
+    weights, lower, stage = x, game.floor, 0
+    logs = 2 * math.log(2 * max(2, int(game.seen.sum())))
+    while best - lower > gap and time.perf_counter() - started < seconds:
+        beta = max((best - lower) / logs / 2, 1e-3 * gap / logs)
+        x, ax = weights.copy(), game.product(weights)
+        z, az = x.copy(), ax.copy()
+        theta, inverse, v_mean = 1.0, 0.02 * scale**2 / beta, np.zeros(game.answers.size)
+        for _ in range(STAGE * (2 + stage) // 2):
+            y, ay = (1 - theta) * x + theta * z, (1 - theta) * ax + theta * az
+            value, v = _smooth(game.errors(ay), beta)
+            slope = -game.total * game.transposed(v)
+            while True:
+                z_new = z * np.exp(-(slope - slope.min()) / (theta * inverse))
+                z_new /= z_new.sum()
+                az_new = game.product(z_new)
+                x_new = (1 - theta) * x + theta * z_new
+                ax_new = (1 - theta) * ax + theta * az_new
+                moved = float(np.abs(x_new - y).sum())
+                model = value + float(slope @ (x_new - y)) + inverse / 2 * moved**2
+                if _smooth(game.errors(ax_new), beta)[0] <= model + 1e-13 * scale:
+                    break
+                inverse *= 2
+            x, ax, z, az = x_new, ax_new, z_new, az_new
+            v_mean = (1 - theta) * v_mean + theta * v
+            theta = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
+            inverse *= 0.9
+            error = max(game.floor, float(np.abs(game.errors(ax)).max(initial=0.0)))
+            if error < best:
+                best, weights = error, x
+            if best - lower <= gap or time.perf_counter() - started >= seconds:
+                break
+        bound = float(v_mean @ game.answers) - game.total * float(game.transposed(v_mean).max())
+        lower = max(lower, bound)
+        stage += 1
+    return Mixture(best, min(lower, best), weights)
+
+
+def _smooth(errors: np.ndarray, beta: float) -> tuple[float, np.ndarray]:
+    """β log Σ exp(|e| / β) and its gradient."""
+    sizes = np.abs(errors)
+    top = float(sizes.max(initial=0.0))
+    shares = np.exp((sizes - top) / beta)
+    total = float(shares.sum())
+    return top + beta * math.log(total), np.sign(errors) * shares / total

@@ -1,0 +1,129 @@
+"""From the files of a release folder to the parts of a `Release`, each validated before use.
+
+A release may come from anybody. Whatever is wrong with one, by accident or on purpose, is a
+`ReleaseError`: nothing here unpickles, evaluates, follows a link or takes memory on the word of a
+header.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from admeasure.domain import Domain, canonical
+from admeasure.errors import ReleaseError
+from admeasure.families import Model
+from admeasure.families.answers import AnswersModel
+from admeasure.families.explicit import ExplicitModel
+from admeasure.families.graphical.family import TreeModel
+from admeasure.families.support import SupportModel
+from admeasure.privacy.journal import Event
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import from_record
+from admeasure.release import store
+from admeasure.release.certificate import Certificate
+from admeasure.schema import Schema
+from admeasure.selectors.evidence import Selection
+from admeasure.workload import Workload
+
+MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel, SupportModel, TreeModel)}
+EVENTS = ("intent", "measure", "choose", "flip", "statistic")
+
+_SELECTIONS = TypeAdapter(tuple[Selection, ...])
+_FACTS = TypeAdapter(dict[str, int | float])
+
+
+def parts(folder: Path) -> dict[str, Any]:
+    """The fields of the release at `folder`, or a `ReleaseError`."""
+    head, files = store.read_folder(folder)
+    try:
+        schema = Schema.loads(files["schema.toml"].decode())
+        workload = Workload.loads(files["workload.toml"].decode())
+        workload.validate(schema.domain)
+        certificate = Certificate.from_json(head["certificate"])
+        if head["stamp"] != certificate.stamp:
+            raise ReleaseError(f"{folder}: its stamp is not that of its certificate.")
+        return {
+            "schema": schema,
+            "workload": workload,
+            "model": _model(head["model"], schema.domain, files["model.npz"]),
+            "measurements": _measurements(head["measurements"], schema.domain, files),
+            "selections": _selections(head["selections"], schema.domain),
+            "certificate": certificate,
+            "facts": _FACTS.validate_python(head["facts"]),
+            "log": read_log(files["log.jsonl"]),
+        }
+    except ReleaseError:
+        raise
+    except Exception as error:  # whatever a hostile file provokes in the readers of its parts
+        raise ReleaseError(
+            f"{folder} is damaged: {type(error).__name__} while reading it. Fetch it again."
+        ) from None
+
+
+def read_log(content: bytes) -> tuple[Event, ...]:
+    """The events of log.jsonl."""
+    events = tuple(json.loads(line) for line in content.splitlines())
+    if not all(isinstance(e, dict) and isinstance(e.get("event"), str) for e in events):
+        raise ReleaseError("log.jsonl holds a line that is no event. Fetch the release again.")
+    return events
+
+
+def _measurements(
+    records: list[Any], domain: Domain, files: Mapping[str, bytes]
+) -> tuple[Measurement, ...]:
+    values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")
+    found = []
+    for i, record in enumerate(records):
+        query, array, sigma = from_record(record["query"]), values[f"m{i}"], float(record["sigma"])
+        query.validate(domain)
+        fits = array.dtype == np.int64 and array.shape == query.shape(domain)
+        if not (fits and math.isfinite(sigma) and sigma >= 0):
+            raise ReleaseError(f"The measurement number {i} of the release is not sound.")
+        found.append(Measurement(query, array, sigma))
+    return tuple(found)
+
+
+def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:
+    maps = ("weights", "distances")
+    found = _SELECTIONS.validate_python(
+        [{**r, **{k: {tuple(c): v for c, v in r[k]} for k in maps}} for r in records]
+    )
+    for s in found:
+        numbers = (s.sigma, s.epsilon, s.sensitivity, s.estimated, s.share)
+        named = {s.chosen, *s.weights, *s.distances}
+        weighed = {s.chosen, *s.distances} <= set(s.weights)
+        sound = all(math.isfinite(x) and x >= 0 for x in numbers) and s.epsilon > 0
+        sound = sound and all(w > 0 for w in s.weights.values())
+        if not (weighed and sound and all(c in domain for columns in named for c in columns)):
+            raise ReleaseError("A selection of the release is not sound. Fetch it again.")
+    return found
+
+
+def _model(kind: str, domain: Domain, content: bytes) -> Model:
+    arrays = store.unpack_arrays(content, "model.npz")
+    if kind == TreeModel.kind:
+        _check_tree(domain, arrays)
+    model = MODELS[kind].load(domain, arrays)
+    if isinstance(model, TreeModel) and model.megabytes > store.spare_megabytes():
+        raise ReleaseError("The model of the release takes more memory than the machine can spare.")
+    if not (math.isfinite(model.total) and model.total >= 0):
+        raise ReleaseError("model.npz holds no number of rows.")
+    if isinstance(model, AnswersModel) and not all(
+        math.isfinite(v) and v > 0 for v in model.variances.values()
+    ):
+        raise ReleaseError("model.npz holds a variance that is none.")
+    return model
+
+
+def _check_tree(domain: Domain, arrays: Mapping[str, np.ndarray]) -> None:
+    """A junction tree has no more nodes than attributes; building it takes time for each pair."""
+    levels = domain.shape(canonical(domain.columns))
+    if tuple(arrays["levels"].tolist()) != levels or len(arrays["nodes"]) > len(levels):
+        raise ReleaseError("model.npz does not fit the schema of its release.")

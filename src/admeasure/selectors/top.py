@@ -1,0 +1,167 @@
+"""The K worst answered single queries of a workload, chosen at once, from a stream of blocks.
+
+Avent and Korolova (2023), Algorithm 4 (one-shot adaptive selection): Gumbel noise on the error of
+every query that was not chosen before, the K largest win. Equal in law to K exponential mechanisms
+without replacement. Nothing the size of the workload is ever held: the model answers a block of
+cells, the curator turns it into scores, the race keeps who may still win.
+
+Sensitivity. A score is |q(D) - e| on the integer grid of `privacy.score`, q(D) the exact integer
+answer of one counting query and e the model's answer rounded to the grid, fixed by what was
+released before. One person moves q(D) by at most `unit.max_rows`, under add/remove and under
+replace (`queries.sensitivity.of_one_count`), so by the triangle inequality the score by at most
+`max_rows` times GRID, in exact integers. That holds for cells of marginals and for targets of
+thresholds alike: each is scored alone, and the curator charges for K choices. Which queries are
+left out depends on earlier results only; a query is identified by what it asks (columns, codes,
+at_least), never by a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from admeasure.families import HALF_NORMAL, Model
+from admeasure.loop import Budget
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.race import ArrayScores, Scores
+from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, Block, Exact, to_grid
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
+from admeasure.workload import Workload
+
+
+class BlockModel(Model, Protocol):
+    """A model that answers in blocks."""
+
+    def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
+        """Expected counts of all cells or targets, flat, in C order."""
+        ...
+
+    def device_scores(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores] | None:
+        """The scores of `CellErrors`, computed where the model lies; None for in memory."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CellErrors:
+    """|q(D) - q(model)| for every cell or target of every candidate but the excluded ones."""
+
+    model: BlockModel
+    excluded: frozenset[Cell | ThresholdCell] = frozenset()
+
+    def sensitivity(self, unit: Unit) -> int:
+        return unit.max_rows * GRID
+
+    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
+        assert isinstance(query, Marginal | Threshold)
+        without = self._without.get(_of(query), np.empty(0, np.int64))
+        start = 0
+        scores = self.model.device_scores(query, exact)
+        for block in self._on_host(query, exact) if scores is None else scores:
+            inside = (without >= start) & (without < start + block.size)
+            yield Block(block, without[inside] - start)
+            start += block.size
+
+    def _on_host(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores]:
+        start = 0
+        for answers in self.model.blocks(query):
+            part = exact.values[start : start + answers.size].astype(np.int64)
+            part <<= GRID_BITS
+            part -= to_grid(answers)
+            yield ArrayScores(np.abs(part, out=part))
+            start += answers.size
+
+    def chosen(self, query: Query, index: int) -> Query:
+        assert isinstance(query, Marginal | Threshold)
+        shape = query.shape(self.model.domain)
+        return query.cell([int(code) for code in np.unravel_index(index, shape)])
+
+    @cached_property
+    def _without(self) -> dict[tuple[Sequence[str], int], np.ndarray]:
+        """Positions of the excluded, by the query that offers them."""
+        found: dict[tuple[Sequence[str], int], list[int]] = {}
+        for cell in self.excluded:
+            shape = self.model.domain.shape(cell.columns)
+            found.setdefault(_of(cell), []).append(int(np.ravel_multi_index(cell.codes, shape)))
+        return {key: np.sort(np.asarray(places, np.int64)) for key, places in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalErrors:
+    """||M_r(D) - M_r(model)||_1 - b_r: one score for each whole marginal, made in blocks.
+
+    `penalty` is b_r for a marginal of one cell, in rows. Between neighbours M_r(D) moves by at most
+    `rows_changed` in L1, so the score by at most that many times GRID.
+    """
+
+    model: BlockModel
+    penalty: float
+
+    def sensitivity(self, unit: Unit) -> int:
+        return unit.rows_changed * GRID
+
+    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
+        assert isinstance(query, Marginal)
+        start, distance = 0, 0
+        for answers in self.model.blocks(query):
+            part = exact.values[start : start + answers.size].astype(np.int64)
+            part <<= GRID_BITS
+            part -= to_grid(answers)
+            distance += int(np.abs(part, out=part).sum())
+            start += answers.size
+        penalty = round(min(self.penalty * start, LARGEST) * GRID)
+        yield Block(ArrayScores(np.array([distance - penalty])))
+
+    def chosen(self, query: Query, index: int) -> Query:
+        return query
+
+
+@dataclass
+class TopCells:
+    """K single queries a round, never the same twice. Remembers what it chose."""
+
+    queries: int
+    _chosen: set[Cell | ThresholdCell] = field(default_factory=set)
+
+    def select(
+        self, curator: Curator, workload: Workload, model: BlockModel, budget: Budget
+    ) -> Sequence[Query]:
+        score = CellErrors(model, frozenset(self._chosen))
+        found = curator.top_k(score, distinct(workload), self.queries, budget.select)
+        self._chosen.update(q for q in found if isinstance(q, Cell | ThresholdCell))
+        return found
+
+
+@dataclass(frozen=True)
+class TopMarginals:
+    """K whole marginals a round. Thresholds take part through the marginal of their columns."""
+
+    marginals: int
+
+    def select(
+        self, curator: Curator, workload: Workload, model: BlockModel, budget: Budget
+    ) -> Sequence[Query]:
+        sigma = sigma_for(
+            budget.measure / self.marginals, curator.unit.rows_changed * curator.unit.max_rows
+        )
+        candidates = [Marginal(c) for c in workload.marginals()]
+        score = MarginalErrors(model, HALF_NORMAL * sigma)
+        return curator.top_k(score, candidates, self.marginals, budget.select)
+
+
+def distinct(workload: Workload) -> list[Marginal | Threshold]:
+    """The queries of a workload, each once: a k-of-k threshold is the marginal of its columns."""
+    found = {
+        _of(q): Marginal(q.columns) if _of(q)[1] == len(q.columns) else q for q in workload.queries
+    }
+    return list(found.values())
+
+
+def _of(query: Marginal | Threshold | Cell | ThresholdCell) -> tuple[Sequence[str], int]:
+    """Columns and at_least: what all cells of a query have in common."""
+    r = query.at_least if isinstance(query, Threshold | ThresholdCell) else len(query.columns)
+    return query.columns, r

@@ -1,0 +1,204 @@
+"""Selectors choose what the papers' formulas say, judged by brute force at a large budget.
+
+With a budget of 10^9 in rho the exponential mechanism picks the best candidate but for a chance
+below e^-1000, so these tests are deterministic in effect.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admeasure.domain import Columns
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.loop import Budget
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
+from admeasure.schema import Schema
+from admeasure.selectors import improvement
+from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
+from admeasure.selectors.worst import WorstCell, WorstMarginal
+from admeasure.sources.memory import MemorySource
+from admeasure.workload import Workload
+
+LEVELS = {"a": 2, "b": 3, "c": 4, "d": 3}
+RICH = Fraction(10**9)
+
+
+def curator_of(codes, levels=LEVELS) -> Curator:
+    source = MemorySource.from_codes(codes, Schema.coded("toy", levels))
+    return Curator(source, Ledger(2 * RICH), SeededNoise(1))
+
+
+def random_codes(seed: int, rows: int = 500, levels=LEVELS):
+    """Columns of which later ones depend on earlier ones, with skewed margins."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 12, rows)
+    return {
+        c: np.where(rng.random(rows) < rng.uniform(0.2, 0.9), hidden, rng.integers(0, 12, rows)) % n
+        for c, n in levels.items()
+    }
+
+
+def exact(codes, columns: Columns, levels=LEVELS) -> np.ndarray:
+    table = np.zeros([levels[c] for c in columns], dtype=np.int64)
+    np.add.at(table, tuple(codes[c] for c in columns), 1)
+    return table
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(
+        st.sets(st.sampled_from("abcdef"), min_size=1, max_size=4).map(frozenset),
+        st.tuples(st.floats(0.1, 9), st.booleans()),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_weights_are_the_overlaps_of_line_8_over_the_downward_closure(given_sets):
+    """w_r = Σ_s c_s |r ∩ s|; a threshold counts by its columns."""
+    queries = {
+        Threshold(s, 1) if is_threshold else Marginal(s): weight
+        for s, (weight, is_threshold) in given_sets.items()
+    }
+    closure = {
+        tuple(sorted(r))
+        for s in given_sets
+        for k in range(1, len(s) + 1)
+        for r in combinations(sorted(s), k)
+    }
+    found = closure_weights(Workload(queries))
+    assert set(found) == closure
+    for r in closure:
+        literal = sum(weight * len(set(r) & s) for s, (weight, _) in given_sets.items())
+        assert math.isclose(found[r], literal, rel_tol=1e-12)
+
+
+def test_a_marginal_and_a_threshold_of_the_same_columns_add_their_weights():
+    workload = Workload({Marginal(tuple("ab")): 2.0, Threshold(tuple("ab"), 1): 3.0})
+    assert closure_weights(workload) == {("a",): 5.0, ("b",): 5.0, ("a", "b"): 10.0}
+
+
+def literal_scores(codes, model, workload, sigma, candidates):
+    """q_r(D) of line 14, with nothing but sums over cells."""
+    scores = {}
+    for r in candidates:
+        w = sum(workload.weight(s) * len(set(r) & set(s.columns)) for s in workload.queries)
+        (believed,) = model.marginals([r])
+        cells = math.prod(LEVELS[c] for c in r)
+        distance = sum(abs(x - y) for x, y in zip(exact(codes, r).flat, believed.flat, strict=True))
+        scores[r] = w * (distance - math.sqrt(2 / math.pi) * sigma * cells)
+    return scores
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_aim_chooses_the_largest_expected_improvement(seed):
+    codes = random_codes(seed)
+    rng = np.random.default_rng(seed)
+    triples = [Marginal(s) for s in combinations("abcd", 3)]
+    workload = Workload({q: float(rng.uniform(0.2, 5)) for q in triples})
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    # Measured with hardly any noise, so that the model knows the number of rows and one pair.
+    log = curator.measure([Marginal(("a", "b")), Marginal(("c",))], RICH)
+    model = family.update(family.init(curator.domain), log)
+    sigma = 3.0
+    budget = Budget(select=RICH / 2, measure=Fraction(1 / (2 * sigma**2)))
+    selector = ExpectedImprovement(family, closure_weights(workload))
+    (chosen,) = selector.select(curator, workload, model, budget)
+    scores = literal_scores(codes, model, workload, sigma, closure_weights(workload))
+    assert chosen.columns == max(scores, key=lambda r: scores[r])
+
+
+def test_the_weights_of_the_workload_decide_between_equally_bad_answers():
+    """Two independent pairs of equal columns are equally wrong; the heavier one is chosen."""
+    x, y = np.arange(400) % 2, np.arange(400) // 2 % 2
+    codes = {"a": x, "b": x, "c": y, "d": y}
+    levels = dict.fromkeys("abcd", 2)
+    chosen = []
+    for heavy in ("ab", "cd"):
+        curator = curator_of(codes, levels)
+        family = GraphicalFamily()
+        singles = curator.measure([Marginal((c,)) for c in "abcd"], RICH)
+        model = family.update(family.init(curator.domain), singles)
+        workload = Workload({Marginal(tuple(p)): 3.0 if p == heavy else 1.0 for p in ("ab", "cd")})
+        selector = ExpectedImprovement(family, closure_weights(workload))
+        budget = Budget(select=RICH / 2, measure=Fraction(1))
+        chosen += [q.columns for q in selector.select(curator, workload, model, budget)]
+    assert chosen == [("a", "b"), ("c", "d")]
+
+
+def test_marginals_that_noise_would_drown_are_not_considered_but_one_candidate_always_stays():
+    codes = random_codes(0)
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
+    workload = Workload([Marginal(tuple("abcd"))])
+    asked = []
+    curator.journal.listeners.append(asked.append)
+    for sigma in (300.0, 1e6):
+        selector = ExpectedImprovement(family, closure_weights(workload))
+        budget = Budget(select=RICH / 10, measure=Fraction(1 / (2 * sigma**2)))
+        selector.select(curator, workload, model, budget)
+    closure = [r for k in range(1, 5) for r in combinations("abcd", k)]
+    loud = math.sqrt(2 / math.pi) * 300 * (1 + 1e-9)
+    audible = sum(loud * math.prod(LEVELS[c] for c in r) <= 2 * model.total for r in closure)
+    assert 0 < audible < len(closure)
+    assert [e["candidates"] for e in asked if "chosen" in e] == [audible, 1]
+
+
+def test_a_round_scores_no_more_cells_than_allowed_and_keeps_the_smallest(monkeypatch):
+    monkeypatch.setattr(improvement, "MAX_CELLS", 30)
+    curator = curator_of(random_codes(0))
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
+    workload = Workload([Marginal(tuple("abcd"))])
+    selector = ExpectedImprovement(family, closure_weights(workload))
+    asked = []
+    curator.journal.listeners.append(asked.append)
+    selector.select(curator, workload, model, Budget(RICH / 2, Fraction(1)))
+    # One-way marginals have 2 + 3 + 4 + 3 = 12 cells, then pairs of 6, 6 and 8: 12 + 6 + 6 <= 30.
+    assert [e["candidates"] for e in asked if "chosen" in e] == [6]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worst_marginal_is_the_one_of_largest_error_less_cells(seed):
+    codes = random_codes(seed)
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
+    workload = Workload([Marginal(p) for p in combinations("abcd", 2)])
+    (chosen,) = WorstMarginal().select(curator, workload, model, Budget(RICH / 2, RICH / 2))
+    scores = {
+        r: float(np.abs(exact(codes, r) - model.marginals([r])[0]).sum())
+        - math.prod(LEVELS[c] for c in r)
+        for r in workload.marginals()
+    }
+    assert chosen.columns == max(scores, key=lambda r: scores[r])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_worst_cell_is_the_counting_query_of_largest_error(seed):
+    codes = random_codes(seed)
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
+    workload = Workload([Marginal(tuple("bc")), Threshold(tuple("acd"), 2)])
+    (chosen,) = WorstCell().select(curator, workload, model, Budget(RICH / 2, RICH / 2))
+    errors = {}
+    for query in workload.queries:
+        truth = query.answer(exact(codes, query.columns))
+        believed = query.answer(model.marginals([query.columns])[0])
+        kind = Cell if isinstance(query, Marginal) else ThresholdCell
+        for at, error in np.ndenumerate(np.abs(truth - believed)):
+            more = () if kind is Cell else (2,)
+            errors[kind(query.columns, *more, at)] = float(error)
+    assert errors[chosen] == max(errors.values())
