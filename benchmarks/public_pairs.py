@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+
 from common import data_folder
 
 Codes = dict[str, np.ndarray]
@@ -63,8 +64,9 @@ def _income(state: str) -> tuple[dict[str, int], Codes]:
     }
     for column, levels in {"COW": 8, "SCHL": 24, "MAR": 2, "SEX": 2, "RAC1P": 5}.items():
         coded[column] = (rows[column].astype(int) - 1, levels)
-    return {c: n for c, (_, n) in coded.items()}, {c: v.astype(np.int64) for c, (v, _) in
-                                                   coded.items()}
+    return {c: n for c, (_, n) in coded.items()}, {
+        c: v.astype(np.int64) for c, (v, _) in coded.items()
+    }
 
 
 def _survey(table: str) -> tuple[dict[str, int], Codes]:

@@ -19,7 +19,7 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from typing import Any
 
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms import Mechanism
+from admeasure.mechanisms.base import options_of
 from admeasure.privacy.account import RUNNING, Entry
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.convert import rho_of
@@ -73,7 +74,7 @@ class Request:
 
     @property
     def options(self) -> dict[str, Any]:
-        return asdict(self.mechanism)  # pyright: ignore[reportArgumentType]
+        return options_of(self.mechanism)
 
     def noise(self) -> Noise:
         return ExactNoise() if self.seed is None else SeededNoise(self.seed)

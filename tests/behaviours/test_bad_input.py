@@ -232,7 +232,7 @@ def test_a_fit_that_cannot_be_is_refused_in_one_line_and_leaves_no_trace(
     assert run(argv) == code
     heard = capsys.readouterr()
     assert heard.out == ""
-    errors = [line for line in heard.err.splitlines() if not line.endswith("…")]
+    errors = [line for line in heard.err.splitlines() if not line.startswith("reading ")]
     assert errors[0].startswith("error: "), errors
     assert len(errors) == 1, errors
     assert words in errors[0]
@@ -312,7 +312,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_charged(
     if not Path("/proc/self").exists():
         pytest.skip("no /proc, where not even root can make a folder")
     assert run(place.fit(out="/proc/release")) == 2
-    assert "could not be made" in capsys.readouterr().err
+    assert "/proc/release" in capsys.readouterr().err
     assert place.spent() == 0
 
 
@@ -363,7 +363,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda r: (r / "schema.toml").write_text((r / "schema.toml").read_text() + "\n"),
         "schema.toml is damaged or changed",
     ),
-    "log gone": (lambda r: (r / "log.jsonl").unlink(), "lacks log.jsonl"),
+    "log gone": (lambda r: (r / "log.jsonl").unlink(), "log.jsonl"),
 }
 
 

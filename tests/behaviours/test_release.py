@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import polars as pl
 import pytest
 
 import admeasure
-from admeasure.errors import ReleaseError, UsageError, WorkloadError
+from admeasure.errors import AdmeasureError, ReleaseError, UsageError, WorkloadError
 from admeasure.queries import Where
 from admeasure.release import Release
 from admeasure.release.store import FORMAT
@@ -104,7 +105,7 @@ def test_a_release_is_written_whole_or_not_at_all(
 
     before = sorted(os.listdir(tmp_path))
     monkeypatch.setattr("admeasure.release.store.os.fsync", full)
-    with pytest.raises(UsageError, match="No space left"):
+    with pytest.raises(AdmeasureError, match="No space left"):
         release.save(tmp_path / "again")
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -119,12 +120,10 @@ def test_the_arrays_are_never_unpickled(release: Release, tmp_path: Path) -> Non
     with open(folder / "model.npz", "wb") as file:
         np.savez(file, weights=np.array([{"a": 1}], dtype=object))
     head = json.loads((folder / "release.json").read_text())
-    import hashlib
-
     digest = hashlib.sha256((folder / "model.npz").read_bytes()).hexdigest()
     head["sha256"]["model.npz"] = digest
     (folder / "release.json").write_text(json.dumps(head))
-    with pytest.raises(ReleaseError, match="not a plain array"):
+    with pytest.raises(ReleaseError, match="plain array"):
         Release.load(folder)
 
 

@@ -47,6 +47,10 @@ def run(argv: Sequence[str]) -> int:
             return _failed(error)
         except KeyboardInterrupt:
             return _interrupted("")
+        except SystemExit as leaving:  # the parser leaves by itself when a pipe is closed
+            if isinstance(leaving.__context__, BrokenPipeError):
+                return _failed(leaving.__context__)
+            return leaving.code if isinstance(leaving.code, int) else UNEXPECTED
 
 
 def _failed(error: Exception) -> int:

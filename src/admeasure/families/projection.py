@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, Literal
 
 import numpy as np
 from scipy.optimize import minimize
@@ -34,7 +34,7 @@ LARGEST = 30.0
 
 @dataclass(frozen=True, eq=False)
 class EntropyProjection(Generic[W]):
-    """Algorithm 4, exponential weights projection, from `start` in every round.
+    """Algorithm 4, exponential weights projection.
 
     While some measured answer is off by more than `gamma`, and at most `steps` times (T_max):
     take the worst one and project on it alone. For a counting query that is
@@ -44,15 +44,20 @@ class EntropyProjection(Generic[W]):
     with a cut to (0, 1) first, and for a whole marginal D(x) ∝ D(x) a_c / q_c(D) for x in cell c,
     with a moved to the nearest distribution first. A query that no record of positive weight
     satisfies, or that all do, cannot be moved and is left alone.
+
+    `begin`: each round from `start`, as the algorithm is printed, or from where the last round
+    ended. Both tend to the same distribution, since every step stays in the family U exp(Σ λ q)
+    that holds the one solution; with few steps a round the second comes much closer to it.
     """
 
     start: W
     steps: int = 25
     gamma: float = 0.0
+    begin: Literal["last", "start"] = "last"
 
     def update(self, model: W, log: Sequence[Measurement]) -> W:
         wanted = [_proper(t, model.total) for t in targets(log, model.total)]
-        working = Working(self.start)
+        working = Working(self.start if self.begin == "start" else model)
         for _ in range(self.steps):
             answers = [working.answer(t.query) for t in wanted]
             errors = [_error(t, q) for t, q in zip(wanted, answers, strict=True)]
@@ -81,8 +86,8 @@ class ExactProjection(Generic[W]):
 
     def update(self, model: W, log: Sequence[Measurement]) -> W:
         wanted = [_proper(t, model.total) for t in targets(log, model.total)]
-        cells = np.cumsum([0] + [t.answer.size for t in wanted])
-        parts = [slice(a, b) for a, b in zip(cells[:-1], cells[1:], strict=True)]
+        ends = np.cumsum([t.answer.size for t in wanted])
+        parts = [slice(e - t.answer.size, e) for e, t in zip(ends, wanted, strict=True)]
         a = np.concatenate([t.answer.ravel() for t in wanted])
         with np.errstate(divide="ignore"):
             start = np.log(self.start.weights)

@@ -80,7 +80,9 @@ class Tally:
         stack: list[tuple[str, np.ndarray]] = [("", np.zeros(self.rows, dtype=np.intp))]
         for joint in joints:
             common = 0
-            while common < min(len(stack) - 1, len(joint)) and stack[common + 1][0] == joint[common]:
+            while (
+                common < min(len(stack) - 1, len(joint)) and stack[common + 1][0] == joint[common]
+            ):
                 common += 1
             del stack[common + 1 :]
             for column in joint[common:]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import types
 import typing
@@ -12,16 +11,42 @@ from typing import Any, get_args, get_origin, get_type_hints
 from admeasure.errors import UsageError
 from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.all_zero import AllZero
-from admeasure.mechanisms.base import Mechanism, Outcome, Plan
+from admeasure.mechanisms.base import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
+from admeasure.mechanisms.dualquery import DualQuery
+from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.gaussian import Gaussian
 from admeasure.mechanisms.independent import Independent
+from admeasure.mechanisms.ji_elkan import JiElkan
 from admeasure.mechanisms.mst import Mst
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.mwem_pgm import MwemPgm
+from admeasure.mechanisms.pep import Pep
+from admeasure.mechanisms.pep_pub import PepPub
+from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.privbayes import PrivBayes
+from admeasure.mechanisms.rap import Rap
+from admeasure.mechanisms.rap_softmax import RapSoftmax
 
 REGISTRY: dict[str, type[Mechanism]] = {
-    m.name: m for m in (Aim, MwemPgm, Mst, PrivBayes, Independent, Gaussian, Mwem, AllZero)
+    m.name: m
+    for m in (
+        Aim,
+        MwemPgm,
+        Mst,
+        PrivBayes,
+        Independent,
+        Gaussian,
+        Mwem,
+        Pep,
+        PmwPub,
+        PepPub,
+        JiElkan,
+        DualQuery,
+        Fem,
+        Rap,
+        RapSoftmax,
+        AllZero,
+    )
 }
 
 
@@ -32,7 +57,8 @@ def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"There is no mechanism {name!r}.{hint} There are: {', '.join(REGISTRY)}.")
     cls = REGISTRY[name]
-    hints = {f.name: get_type_hints(cls)[f.name] for f in dataclasses.fields(typing.cast(Any, cls))}
+    types_of = get_type_hints(cls)
+    hints = {option: types_of[option] for option in option_names(cls)}
     values = {}
     for given, text in (options or {}).items():
         option = given.replace("-", "_")
@@ -60,4 +86,4 @@ def _parsed(mechanism: str, option: str, text: str, hint: Any) -> Any:
         raise UsageError(f"{mechanism}: --{option} is {kind}; it is {text!r}.") from None
 
 
-__all__ = ["REGISTRY", "Mechanism", "Outcome", "Plan", "build"]
+__all__ = ["REGISTRY", "LearnsFromPublic", "Mechanism", "Outcome", "Plan", "build"]

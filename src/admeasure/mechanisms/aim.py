@@ -99,7 +99,7 @@ class Aim:
             model = done.after
 
         model = family.polished(model, log)
-        selections = selector.evidence(log, model, curator.unit)
+        selections = selector.evidence(log, model)
         notes = planning.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 

@@ -7,14 +7,15 @@ It never touches the table: `run` is handed a curator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
 from admeasure.families import Model
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
+from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
@@ -75,3 +76,26 @@ class Mechanism(Protocol):
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         """Spend the curator's budget and return what was learned."""
         ...
+
+
+@runtime_checkable
+class LearnsFromPublic(Protocol):
+    """A mechanism that is given a public table before it is checked."""
+
+    def with_public(self, public: PublicTable) -> Mechanism: ...
+
+
+NOT_AN_OPTION = {"option": False}
+"""Metadata of a mechanism's field that holds its public table: data, not an option."""
+
+
+def option_names(kind: type) -> list[str]:
+    """The names of a mechanism's options, as Python spells them."""
+    return [f.name for f in fields(cast(Any, kind)) if f.metadata.get("option", True)]
+
+
+def options_of(mechanism: Mechanism) -> dict[str, Any]:
+    """The options, and what identifies the public table where there is one; plain data."""
+    found = {name: getattr(mechanism, name) for name in option_names(type(mechanism))}
+    public = getattr(mechanism, "public", None)
+    return found if public is None else {**found, "public": public.facts()}

@@ -14,21 +14,15 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
-from admeasure.errors import UsageError
-from admeasure.families import HALF_NORMAL
-from admeasure.families.explicit import ExplicitModel, MultiplicativeWeights, average, check_size
-from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms.base import Item, Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.families.explicit import ExplicitModel, check_size
+from admeasure.families.reweighting import MultiplicativeWeights
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.reweighting import Loop, Measure, Output, at_least_one, plan_of
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Marginal
-from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.selectors.worst import WorstCell, WorstMarginal
+from admeasure.selectors.worst import Law
 from admeasure.workload import Workload
-
-ROWS_SHARE = Fraction(1, 50)
-SELECT_SHARE = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -37,23 +31,29 @@ class Mwem:
 
     `rounds`: T; None takes a number from the budget and the noisy number of rows.
     `measure`: one counting query a round, as in the paper, or one whole marginal.
-    `passes`: how often each update goes through all past measurements; 1 uses the newest alone.
+    `reuse`: what an update does with earlier measurements: "none" (the figure), "large" (those
+    with large errors, the rule of PMW-Pub) or "all"; see `MultiplicativeWeights`.
+    `passes`: how often each update is repeated.
+    `select`: the exponential mechanism, or permute and flip, which costs more here.
     `output`: the last iterate, or the average of all, of which the utility theorem speaks.
     """
 
     rounds: int | None = None
-    measure: Literal["cells", "marginals"] = "marginals"
-    passes: int = 50
-    output: Literal["last", "average"] = "last"
+    measure: Measure = "cells"
+    reuse: Literal["none", "large", "all"] = "large"
+    passes: int = 1
+    select: Law = "exponential"
+    output: Output = "last"
 
     name: ClassVar[str] = "mwem"
     summary: ClassVar[str] = "a number for every cell of a small domain, by multiplicative weights"
 
     def __post_init__(self) -> None:
-        for option in ("rounds", "passes"):
-            value = getattr(self, option)
-            if value is not None and value < 1:
-                raise UsageError(f"mwem: {option} must be at least 1; it is {value}.")
+        at_least_one(self, "rounds", "passes")
+
+    @property
+    def _loop(self) -> Loop:
+        return Loop(self.rounds, self.measure, self.select, self.output)
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)
@@ -61,54 +61,15 @@ class Mwem:
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        rounds = self.rounds or self._default_rounds(domain, workload, rho, rows or 10_000)
-        each = rho * (1 - ROWS_SHARE) / rounds
-        l2_squared = (
-            unit.max_rows**2
-            if self.measure == "cells"
-            else Marginal(domain.columns[:1]).sensitivity(domain, unit).l2_squared
-        )
-        measured = each * (1 - SELECT_SHARE)
-        items = (
-            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
-            Item("selection, each round", each * SELECT_SHARE, times=rounds),
-            Item("measurement, each round", measured, sigma_for(measured, l2_squared), rounds),
-        )
-        cells = domain.cells()
-        seconds = cells * 4e-9 * rounds * rounds * self.passes / 2
-        return Plan(items, str(rounds), None, 5 * cells * 8 / 2**20, seconds)
+        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        used = 1 if self.reuse == "none" else rounds / 2
+        steps = len(workload.marginals()) / 8 + used * self.passes
+        return plan_of(items, rounds, domain.cells(), steps)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-        total = max(1.0, float(counted.values))
-        rho = curator.remaining
-        rounds = self.rounds or self._default_rounds(curator.domain, workload, rho, total)
-        models = [
-            done.after
-            for done in adaptive_measurements(
-                curator,
-                workload,
-                family=MultiplicativeWeights(self.passes),
-                selector=WorstCell() if self.measure == "cells" else WorstMarginal(),
-                schedule=Even(rho, rounds, SELECT_SHARE),
-                model=ExplicitModel.uniform(curator.domain, total, zeros),
-            )
-        ]
-        model = average(models) if self.output == "average" else models[-1]
-        return Outcome(model, rounds=rounds)
-
-    def _default_rounds(
-        self, domain: Domain, workload: Workload, rho: Fraction, total: float
-    ) -> int:
-        """As many rounds as leave each measurement's noise below a fiftieth of its table.
-
-        A whole marginal of n cells has expected noise sqrt(2/π) σ n in L1, a counting query σ.
-        """
-        cells = 1.0
-        if self.measure == "marginals":
-            sizes = sorted(domain.cells(c) for c in workload.marginals())
-            cells = HALF_NORMAL * sizes[len(sizes) // 2]
-        sigma = total / 50 / cells
-        rounds = int(2 * float(rho * (1 - SELECT_SHARE)) * sigma**2)
-        most = 100 if self.measure == "cells" else 2 * len(workload.marginals())
-        return max(min(5, most), min(rounds, most))
+        return self._loop.run(
+            curator,
+            workload,
+            start=lambda total: ExplicitModel.uniform(curator.domain, total, zeros),
+            family=lambda _: MultiplicativeWeights(self.reuse, self.passes),
+        )

@@ -32,7 +32,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from admeasure.families.support import SupportModel
-from admeasure.queries import Query
+from admeasure.queries import Marginal, Query
 
 EXACT_ENTRIES = 200_000
 """Entries of the query matrix up to which a linear program is solved."""
@@ -68,8 +68,8 @@ def best_mixture(
     `support.total` in the same unit.
     """
     game = Game(support, queries, answers)
-    if game.entries <= EXACT_ENTRIES:
-        return exact(game)
+    if game.entries <= EXACT_ENTRIES and (found := exact(game)).gap <= gap:
+        return found
     return first_order(game, gap, seconds)
 
 
@@ -109,58 +109,58 @@ class Game:
                 found += np.ravel(spread)[self._tally.index(query.columns)]
         return found
 
+    def bound(self, v: np.ndarray) -> float:
+        """The lower bound that signed weights on the queries prove."""
+        return float(v @ self.answers) - self.total * float(self.transposed(v).max())
+
     def errors(self, products: np.ndarray) -> np.ndarray:
         """q(D) - q(μ) of the queries that some record counts in, 0 for the others."""
         return np.where(self.seen, self.answers - self.total * products, 0.0)
 
 
 def exact(game: Game) -> Mixture:
-    """By linear programming: minimise t with |q(D) - q(μ)| <= t for all q."""
-    matrix = _matrix(game)
+    """By linear programming: minimise t with |q(D) - q(μ)| <= t for all q.
+
+    The lower bound is computed from the program's multipliers, so it holds whatever the solver's
+    own tolerances are.
+    """
+    matrix = game.total * _matrix(game)
     a = game.answers[game.seen]
     column = sparse.csr_matrix(np.ones((matrix.shape[0], 1)))
     found = linprog(
         np.append(np.zeros(game.records), 1.0),
-        A_ub=sparse.vstack(
-            [sparse.hstack([game.total * matrix, -column]),
-             sparse.hstack([-game.total * matrix, -column])]
-        ),
+        A_ub=sparse.vstack([sparse.hstack([matrix, -column]), sparse.hstack([-matrix, -column])]),
         b_ub=np.concatenate([a, -a]),
         A_eq=np.append(np.ones(game.records), 0.0)[None],
         b_eq=[1.0],
         bounds=[(0, None)] * game.records + [(game.floor, None)],
         method="highs",
     )
-    if not found.success:
-        return first_order(game, 1e-6 * max(game.total, 1.0), math.inf)
+    if found.x is None:
+        return first_order(game, 1e-7 * game.total)
     weights = np.maximum(found.x[:-1], 0.0)
     weights /= weights.sum()
     error = max(game.floor, float(np.abs(game.errors(game.product(weights))).max(initial=0.0)))
-    return Mixture(error, min(float(found.fun), error), weights)
+    v = np.zeros(game.answers.size)
+    above, below = np.split(-found.ineqlin.marginals, 2)
+    v[game.seen] = below - above
+    v /= max(1.0, float(np.abs(v).sum()))
+    return Mixture(error, min(error, max(game.floor, game.bound(v))), weights)
 
 
 def _matrix(game: Game) -> sparse.csr_matrix:
     """q(x) for every seen query and record; only for small problems."""
-    blocks = []
+    domain, tally, blocks = game.support.domain, game.support.records.tally, []
     for query in game.queries:
-        domain = game.support.domain
-        index = game.support.records.tally.index(query.columns)
-        cells = domain.cells(query.columns)
-        places = (index, np.arange(game.records))
-        one_hot = sparse.csr_matrix((np.ones(game.records), places), (cells, game.records))
-        size = math.prod(query.shape(domain))
-        maps = np.stack(
-            [np.ravel(query.answer(u.reshape(domain.shape(query.columns)))) for u in np.eye(cells)],
-            axis=1,
-        ) if size != cells or not _is_marginal(query, cells) else None
-        blocks.append(one_hot if maps is None else sparse.csr_matrix(maps) @ one_hot)
+        cells, shape = domain.cells(query.columns), domain.shape(query.columns)
+        places = (tally.index(query.columns), np.arange(game.records))
+        cell_of = sparse.csr_matrix((np.ones(game.records), places), (cells, game.records))
+        if not isinstance(query, Marginal):
+            units = np.eye(cells).reshape(cells, *shape)
+            rows = np.stack([np.ravel(query.answer(unit)) for unit in units], axis=1)
+            cell_of = sparse.csr_matrix(rows) @ cell_of
+        blocks.append(cell_of)
     return sparse.csr_matrix(sparse.vstack(blocks))[np.flatnonzero(game.seen)]
-
-
-def _is_marginal(query: Query, cells: int) -> bool:
-    from admeasure.queries import Marginal
-
-    return isinstance(query, Marginal)
 
 
 def first_order(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
@@ -205,16 +205,14 @@ def first_order(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
                 best, weights = error, x
             if best - lower <= gap or time.perf_counter() - started >= seconds:
                 break
-        bound = float(v_mean @ game.answers) - game.total * float(game.transposed(v_mean).max())
-        lower = max(lower, bound)
+        lower = max(lower, game.bound(v_mean))
         stage += 1
     return Mixture(best, min(lower, best), weights)
 
 
 def _smooth(errors: np.ndarray, beta: float) -> tuple[float, np.ndarray]:
-    """β log Σ exp(|e| / β) and its gradient."""
-    sizes = np.abs(errors)
-    top = float(sizes.max(initial=0.0))
-    shares = np.exp((sizes - top) / beta)
-    total = float(shares.sum())
-    return top + beta * math.log(total), np.sign(errors) * shares / total
+    """β log Σ (exp(e/β) + exp(-e/β)) and its gradient: at least the largest |e|, and smooth."""
+    top = float(np.abs(errors).max(initial=0.0))
+    up, down = np.exp((errors - top) / beta), np.exp((-errors - top) / beta)
+    total = float(up.sum() + down.sum())
+    return top + beta * math.log(total), (up - down) / total

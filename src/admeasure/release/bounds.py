@@ -11,9 +11,9 @@ model of the release, y a noisy measurement, σ its scale, 1 - beta the confiden
   has seen what to measure next, the precision of ȳ_r is random; `Evidence.adaptive` pays for that.
 - *Unsupported* marginals, which were candidates and not chosen. What was chosen instead is known,
   and the exponential mechanism seldom passes over a much worse answered marginal (Theorem 4). The
-  error of the chosen one is bounded by inverting E|x + z|, which is sharper than Theorem 6. The
-  last round in which r was a candidate counts; beta is divided among the rounds by their share of
-  the budget, since which round will be the last one is not known beforehand.
+  error of the chosen one is bounded by inverting E|x + z|, which is sharper than Theorem 6. beta
+  is divided among the rounds by their share of the budget, so that the bounds of all rounds hold
+  together, and the selector may keep for each marginal the round that says most.
 - A marginal of which one column is almost decided by others is bounded through smaller ones.
 - Everything else has only the trivial bound: no table of N rows is further than N + p's total.
 
@@ -226,7 +226,7 @@ class Evidence:
 
     @cached_property
     def _candidates(self) -> dict[Columns, Selection]:
-        """For each unsupported marginal the last round in which it was a candidate."""
+        """For each unsupported marginal the round that was kept for it."""
         return {c: s for s in self.selections for c in s.distances}
 
     @property
@@ -267,7 +267,7 @@ class Evidence:
         return Bound(error, kind, self._paper_passed_over(columns, beta))
 
     def _direct(self, columns: Columns, believed: np.ndarray, beta: float) -> float:
-        """From what was measured of this marginal: Corollary 1, with counts that are not negative."""
+        """From what was measured of it: Corollary 1, for counts that are not negative."""
         found = self.estimate(columns)
         if found is None:
             return math.inf
@@ -278,7 +278,7 @@ class Evidence:
         return float(np.abs(believed - positive).sum()) + left
 
     def _passed_over(self, r: Columns, beta: float) -> float:
-        """From the last round that could have chosen this marginal: Theorem 4 and Corollary 2.
+        """From a round that could have chosen this marginal: Theorem 4 and Corollary 2.
 
         The round's part of beta is split evenly, as the paper's λ_1 = 2.7, λ_2 = 3.7 do.
         """

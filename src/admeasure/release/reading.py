@@ -22,6 +22,7 @@ from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import TreeModel
+from admeasure.families.products.family import ProductModel
 from admeasure.families.support import SupportModel
 from admeasure.privacy.journal import Event
 from admeasure.privacy.measurement import Measurement
@@ -32,7 +33,10 @@ from admeasure.schema import Schema
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
-MODELS = {model.kind: model for model in (AnswersModel, ExplicitModel, SupportModel, TreeModel)}
+MODELS = {
+    model.kind: model
+    for model in (AnswersModel, ExplicitModel, ProductModel, SupportModel, TreeModel)
+}
 EVENTS = ("intent", "measure", "choose", "flip", "statistic")
 
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])

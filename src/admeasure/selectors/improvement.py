@@ -18,7 +18,6 @@ from admeasure.families.graphical.family import GraphicalFamily, TreeModel
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
 from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
 from admeasure.selectors.scores import WEIGHT_GRID, MarginalError
@@ -50,8 +49,28 @@ class _Choice:
     chosen: Columns
     believed: np.ndarray
     weights: dict[Columns, float]
+    sensitivity: float
     sigma: float
     epsilon: float
+
+    def leaves(self, r: Columns, cells: int, moved: float) -> float:
+        """About what Theorem 4 will say of r's error, where the model moved by `moved` on r_t.
+
+        Says which round to keep for r, nothing else.
+        """
+        w_r, w_t = self.weights[r], self.weights[self.chosen]
+        excess = w_t * (moved - HALF_NORMAL * self.sigma * self.believed.size)
+        passed_over = 2 * self.sensitivity / self.epsilon * math.log(40 * len(self.weights))
+        return max(0.0, excess + passed_over) / w_r + HALF_NORMAL * self.sigma * cells
+
+
+@dataclass(frozen=True, eq=False)
+class _Considered:
+    """The round whose selection says most about a candidate, and what the model answered then."""
+
+    round: int
+    answer: np.ndarray
+    leaves: float
 
 
 @dataclass(eq=False)
@@ -62,14 +81,16 @@ class ExpectedImprovement:
     corresponds to the part of the budget used. Candidates whose noise alone would exceed twice
     the table are left out by a public rule: their score cannot be positive.
 
-    `weights` is w_r over W_+. The object remembers, for the confidence bounds, in which round each
-    candidate was last considered and what the model answered then.
+    `weights` is w_r over W_+. The object remembers for the confidence bounds one round in which
+    each candidate was considered and what the model answered then. Every round's bound holds with
+    the part of the error probability that the round is given, so the choice of round is free.
     """
 
     family: GraphicalFamily
     weights: dict[Columns, float]
     _choices: list[_Choice] = field(default_factory=list)
-    _considered: dict[Columns, tuple[int, np.ndarray]] = field(default_factory=dict)
+    _considered: dict[Columns, _Considered] = field(default_factory=dict)
+    _open: dict[Columns, np.ndarray] = field(default_factory=dict)
 
     def select(
         self,
@@ -78,6 +99,7 @@ class ExpectedImprovement:
         model: TreeModel,
         budget: Budget,
     ) -> Sequence[Query]:
+        self._remember(model)
         domain, ledger = curator.domain, curator.ledger
         used = (ledger.spent + budget.select + budget.measure) / ledger.total
         sigma = sigma_for(budget.measure, curator.unit.rows_changed * curator.unit.max_rows)
@@ -89,11 +111,36 @@ class ExpectedImprovement:
             weights={r: self.weights[r] for r in candidates},
         )
         chosen = curator.choose(score, [Marginal(r) for r in candidates], budget.select).columns
-        self._considered.update((r, (len(self._choices), score.answers[r])) for r in candidates)
-        weights = {r: float(score.weight(r)) for r in candidates}
-        epsilon = epsilon_for(budget.select)
-        self._choices.append(_Choice(chosen, score.answers[chosen], weights, sigma, epsilon))
+        self._open = dict(score.answers)
+        self._choices.append(
+            _Choice(
+                chosen=chosen,
+                believed=score.answers[chosen],
+                weights={r: float(score.weight(r)) for r in candidates},
+                sensitivity=float(curator.unit.rows_changed * WEIGHT_GRID),
+                sigma=sigma,
+                epsilon=epsilon_for(budget.select),
+            )
+        )
         return [Marginal(chosen)]
+
+    def _remember(self, after: TreeModel) -> None:
+        """For each candidate of the last round, keep that round or the one kept so far."""
+        if not self._open:
+            return
+        t, choice = len(self._choices) - 1, self._choices[-1]
+        (now,) = after.marginals([choice.chosen])
+        moved = float(np.abs(now - choice.believed).sum())
+        for r, answer in self._open.items():
+            leaves = choice.leaves(r, answer.size, moved)
+            kept = self._considered.get(r)
+            if kept is not None and kept.leaves < leaves:
+                # The older round says more of the older model; the way to this one counts too.
+                way = float(np.abs(answer - kept.answer).sum())
+                if kept.leaves + way < leaves:
+                    continue
+            self._considered[r] = _Considered(t, answer, leaves)
+        self._open = {}
 
     def _candidates(
         self, model: TreeModel, noise: dict[Columns, float], used: float
@@ -106,20 +153,19 @@ class ExpectedImprovement:
         most = min(int(np.searchsorted(cells, MAX_CELLS, side="right")), MAX_CANDIDATES)
         return fitting[: max(1, most)]
 
-    def evidence(
-        self, measured: Sequence[Measurement], final: TreeModel, unit: Unit
-    ) -> tuple[Selection, ...]:
+    def evidence(self, measured: Sequence[Measurement], final: TreeModel) -> tuple[Selection, ...]:
         """What the selections say about marginals that no measurement covers.
 
         `measured`: everything measured, the selected marginals last and in order.
         """
+        self._remember(final)
         covered = [set(m.query.columns) for m in measured]
         open_ = [r for r in self._considered if not any(c.issuperset(r) for c in covered)]
         now = dict(zip(open_, final.marginals(open_), strict=True))
         distances: list[dict[Columns, float]] = [{} for _ in self._choices]
         for r in open_:
-            t, then = self._considered[r]
-            distances[t][r] = float(np.abs(now[r] - then).sum())
+            kept = self._considered[r]
+            distances[kept.round][r] = float(np.abs(now[r] - kept.answer).sum())
         answered = measured[len(measured) - len(self._choices) :]
         cost = sum(c.epsilon**2 for c in self._choices)
         return tuple(
@@ -130,7 +176,7 @@ class ExpectedImprovement:
                 distances=distances[t],
                 sigma=c.sigma,
                 epsilon=c.epsilon,
-                sensitivity=float(unit.rows_changed * WEIGHT_GRID),
+                sensitivity=c.sensitivity,
                 estimated=float(np.abs(c.believed - answered[t].values).sum()),
                 share=c.epsilon**2 / cost,
             )

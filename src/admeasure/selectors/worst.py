@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from admeasure.domain import Columns
 from admeasure.families import Model
@@ -13,10 +14,15 @@ from admeasure.queries import Marginal, Query
 from admeasure.selectors.scores import CellError, MarginalError
 from admeasure.workload import Workload
 
+Law = Literal["exponential", "permute-and-flip"]
+"""How the choice is randomised; docs/noise.md says what each costs."""
+
 
 @dataclass(frozen=True)
 class WorstCell:
     """One counting query of the workload: the cell with the largest absolute error."""
+
+    law: Law = "exponential"
 
     def select(
         self, curator: Curator, workload: Workload, model: Model, budget: Budget
@@ -26,21 +32,28 @@ class WorstCell:
             query: query.answer(table)
             for query, table in zip(workload.queries, believed, strict=True)
         }
-        return [curator.choose(CellError(answers), workload.queries, budget.select)]
+        choose = curator.flip if self.law == "permute-and-flip" else curator.choose
+        return [choose(CellError(answers), workload.queries, budget.select)]
 
 
 @dataclass(frozen=True)
 class WorstMarginal:
     """One whole marginal of the workload. Thresholds take part through that of their columns."""
 
+    law: Law = "exponential"
+
     def select(
         self, curator: Curator, workload: Workload, model: Model, budget: Budget
     ) -> Sequence[Query]:
-        return [worst_marginal(curator, workload.marginals(), model, budget)]
+        return [worst_marginal(curator, workload.marginals(), model, budget, self.law)]
 
 
 def worst_marginal(
-    curator: Curator, candidates: Sequence[Columns], model: Model, budget: Budget
+    curator: Curator,
+    candidates: Sequence[Columns],
+    model: Model,
+    budget: Budget,
+    law: Law = "exponential",
 ) -> Query:
     """The largest L1 error less the cell count, q_r(D) = ||M_r(D) - M_r(model)||_1 - n_r.
 
@@ -50,4 +63,5 @@ def worst_marginal(
         answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
         penalty={c: curator.domain.cells(c) for c in candidates},
     )
-    return curator.choose(score, [Marginal(c) for c in candidates], budget.select)
+    choose = curator.flip if law == "permute-and-flip" else curator.choose
+    return choose(score, [Marginal(c) for c in candidates], budget.select)

@@ -82,6 +82,7 @@ class Contraction:
             self._declined += 1
         return self.run_scaled(theta) or self.run_logarithmic(theta)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def run_linear(self, theta: np.ndarray) -> Result | None:
         """The same, or None where underflow may have taken part of the sum."""
         tops = np.maximum.reduceat(theta, self._bounds[:-1])
@@ -98,7 +99,7 @@ class Contraction:
             top = float(r.max())
             scale = 1.0
             if not _SMALL < top < _LARGE:
-                if not 0.0 < top < math.inf:
+                if not _VANISHING < top < math.inf:
                     return None
                 scale = 1.0 / top
                 r *= scale
@@ -135,8 +136,9 @@ class Contraction:
         mu = np.empty(self.cells)
         for t, view in enumerate(self.views(mu)):
             np.multiply(tensors[t], adjoint[t], out=view)
-        return (log_z, mu) if math.isfinite(log_z) else None
+        return (log_z, mu) if math.isfinite(log_z + float(mu.sum())) else None
 
+    @np.errstate(over="ignore", invalid="ignore")
     def run_scaled(self, theta: np.ndarray) -> Result | None:
         """The same with logarithms between products, or None where a product vanished."""
         steps, scalars = self._plan.steps, self._plan.scalars

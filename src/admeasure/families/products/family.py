@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +72,13 @@ class ProductModel:
 
         if not device.serves(self.total):
             return None
-        return device.scores(self.P, self.layout, self.total, query, exact)
+        return device.scores(self._placed, self.layout, self.total, query, exact)
+
+    @cached_property
+    def _placed(self) -> Any:
+        from jax import numpy as jnp
+
+        return jnp.asarray(self.P)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         return sampling.rounded(self._exact, self.layout, rows, self.zeros, rng)

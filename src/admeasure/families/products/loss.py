@@ -132,6 +132,7 @@ def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
 
 def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[np.ndarray, ...]]:
     columns = m.query.columns
+
     # The cut into lead and trail that needs the fewest tiles.
     def count(lead: int) -> int:
         sides = layout.cells(columns[:lead]), layout.cells(columns[lead:])
@@ -150,8 +151,12 @@ def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[n
     y[:a, :b] = m.values.reshape(a, b) / total
     w[:a, :b] = 1.0
     return [
-        (first[i : i + TILE], second[j : j + TILE], y[i : i + TILE, j : j + TILE],
-         w[i : i + TILE, j : j + TILE])
+        (
+            first[i : i + TILE],
+            second[j : j + TILE],
+            y[i : i + TILE, j : j + TILE],
+            w[i : i + TILE, j : j + TILE],
+        )
         for i in range(0, len(first), TILE)
         for j in range(0, len(second), TILE)
     ]
@@ -182,16 +187,12 @@ def _table_pass(P: Any, data: Tables) -> tuple[Any, Any]:
     def scatter(total: Any, lines: Any, slopes: Any) -> Any:
         for s in range(lines.shape[2]):
             here = jnp.where((lines[:, :, s] >= 0)[..., None], slopes[s], 0.0)
-            total = total.at[jnp.maximum(lines[:, :, s], 0).reshape(-1)].add(
-                here.reshape(-1, rows)
-            )
+            total = total.at[jnp.maximum(lines[:, :, s], 0).reshape(-1)].add(here.reshape(-1, rows))
         return total
 
     def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         loss, slope = state
-        lead, trail, y, w = (
-            jax.lax.dynamic_slice_in_dim(x, i * chunk, chunk) for x in data[:4]
-        )
+        lead, trail, y, w = (jax.lax.dynamic_slice_in_dim(x, i * chunk, chunk) for x in data[:4])
         value, (a, b) = jax.value_and_grad(tile, (0, 1))(gather(lead), gather(trail), y, w)
         return loss + value, scatter(scatter(slope, lead, a), trail, b)
 

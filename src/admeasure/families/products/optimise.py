@@ -53,7 +53,7 @@ class How:
 
 
 class Blocks(NamedTuple):
-    """Which line belongs to which column: `member` (columns, lines) of 0 and 1, `column` (lines)."""
+    """Which line belongs to which column: `member` (columns, lines) of 0 and 1, `column`."""
 
     member: Any
     column: Any
@@ -107,7 +107,8 @@ class _Coarse:
         self.start[: len(named)] = P[named]
         self._others = np.ones(layout.width, bool)
         self._others[named] = False
-        self.start[len(named) : used] = [self._rest(c).sum(axis=0) for c in self._resting]
+        for i, c in enumerate(self._resting):
+            self.start[len(named) + i] = self._rest(c).sum(axis=0)
 
     def lines(self, lines: np.ndarray) -> np.ndarray:
         return np.where(lines < 0, -1, self.where[np.maximum(lines, 0)]).astype(np.int32)
@@ -126,8 +127,11 @@ class _Coarse:
         for i, c in enumerate(self._resting):
             lines, before = self._lines_of_rest(c), self._rest(c)
             held = before.sum(axis=0)
-            parts = np.where(held > SMALLEST_SHARE, before / np.maximum(held, SMALLEST_SHARE),
-                             np.float32(1 / len(lines)))
+            parts = np.where(
+                held > SMALLEST_SHARE,
+                before / np.maximum(held, SMALLEST_SHARE),
+                np.float32(1 / len(lines)),
+            )
             out[lines] = parts * fitted[len(self._named) + i]
         return out
 
@@ -210,16 +214,17 @@ def first_rows(layout: Layout, rows: int, shape: str) -> np.ndarray:
     logits.
     """
     rng = np.random.default_rng(0)
-    everything = _Coarse(
-        np.zeros((layout.width, 1), np.float32), layout, np.arange(layout.width)
-    ).blocks
-    lines = len(everything.column)
-    if shape == "softmax":
-        made = softmax(jnp.asarray(rng.standard_normal((lines, rows)), jnp.float32), everything)
-    else:
-        points = jnp.asarray(rng.random((lines, rows)), jnp.float32)
-        made, support = points, jnp.ones_like(points, bool)
-        for _ in range(4):
-            made = sparsemax(points, support, everything)
-            support = made > 0
-    return np.array(made[: layout.width])
+    made = np.empty((layout.width, rows), np.float32)
+    for column in layout.columns:
+        span = layout.span(column)
+        size = (span.stop - span.start, rows)
+        if shape == "softmax":
+            grown = np.exp(rng.standard_normal(size))
+        else:
+            points = rng.random(size)
+            ranked = -np.sort(-points, axis=0)
+            excess = (np.cumsum(ranked, axis=0) - 1) / np.arange(1, size[0] + 1)[:, None]
+            held = (ranked > excess).sum(axis=0)
+            grown = np.maximum(points - excess[held - 1, np.arange(rows)], 0)
+        made[span] = grown / grown.sum(axis=0)
+    return made

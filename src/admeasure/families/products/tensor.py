@@ -204,32 +204,25 @@ class Answers:
         lead = cut(self.layout, columns, rows)
         trail = len(columns) - lead
         first, second = columns[:lead], columns[lead:]
-        b = self._part((second, r, lead), lambda: self._trail(second, r, lead))
+        b = self._part(("trail", second, r, lead))
         cells, width = self.layout.cells(first), self.layout.cells(second)
         step = max(1, min(PART_NUMBERS // rows, BLOCK_CELLS // width))
         for low in range(0, cells, step):
             high = min(low + step, cells)
-            sure, a = self._part((first, low, high, r, trail), lambda: self._lead(
-                first, low, high, r, trail
-            ))
+            sure, a = self._part(("lead", first, r, trail, low, high))
             yield shares(sure, a, b).reshape(-1)
 
-    def _lead(
-        self, columns: Columns, low: int, high: int, r: int, trail: int
-    ) -> tuple[Any, list[Any]]:
-        return lead_part(self.P, self.layout.lines(columns, low, high), r, trail, np)
-
-    def _trail(self, columns: Columns, r: int, lead: int) -> list[Any]:
-        lines = self.layout.lines(columns, 0, self.layout.cells(columns))
-        return trail_part(self.P, lines, r, lead, np)
-
-    def _part(self, key: tuple[Any, ...], make: Any) -> Any:
+    def _part(self, key: tuple[Any, ...]) -> Any:
+        """One side of a product, made unless it is one of the last few."""
         if key in self._parts:
             self._parts[key] = self._parts.pop(key)
-        else:
-            self._parts[key] = make()
-            while len(self._parts) > 4:
-                del self._parts[next(iter(self._parts))]
+            return self._parts[key]
+        while len(self._parts) > 3:
+            del self._parts[next(iter(self._parts))]
+        side, columns, r, others, *span = key
+        lines = self.layout.lines(columns, *(span or (0, self.layout.cells(columns))))
+        make = lead_part if side == "lead" else trail_part
+        self._parts[key] = make(self.P, lines, r, others, np)
         return self._parts[key]
 
 

@@ -1,0 +1,181 @@
+"""DualQuery (Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014), under zCDP.
+
+A game: the query player keeps multiplicative weights over the queries and their negations, the data
+player answers s queries sampled from them with one record that satisfies as few as possible
+(an integer program). The release is the uniform distribution on the T records.
+
+What is released and what it costs. Nothing is measured. Round t samples s queries, each with
+
+    P(q) ∝ exp(η Σ_{τ<t} (q(x_τ) - q(D))) = exp(η score(q) / n),
+    score(q) = n Σ_{τ<t} q(x_τ) - (t - 1) q(D)   (q(D) in rows).
+
+Given the records so far, which are functions of earlier samples, this is the exponential mechanism
+with a score of sensitivity Δ_t = (t - 1) m, m the rows of one person: a counting query moves by at
+most m between neighbours of either relation. Its exponent ε_t score / (2 Δ_t) has
+ε_t = 2 η Δ_t / n, it is ε_t-bounded range, hence ε_t²/8-zCDP (Cesar and Rogers 2021). Samples are
+independent given the past, and zCDP adds up over adaptive steps (Bun and Steinke 2016), so
+
+    ρ = Σ_t s ε_t² / 8 = s η² m² / (2 n²) Σ_{t<=T} (t - 1)² = s η² m² (T - 1) T (2 T - 1) / (12 n²).
+
+The paper composes pure DP, with ε_t as above, by advanced composition; the scores and samples are
+the same. Round 1 has all scores equal and costs nothing. Here ρ is given and η follows: round t
+gets the part (t - 1)² of it. The records are computed from the samples alone, so solving costs nothing;
+that a solver stopped early depends on the samples and the machine, not on the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from admeasure.domain import Domain
+from admeasure.errors import ResourceError, UsageError
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.oracle import Oracle, Solver
+from admeasure.mechanisms.records import Record, answers, completed, model_of
+from admeasure.mechanisms.reweighting import ROWS_SHARE, at_least_one
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Query
+from admeasure.schema import Zero
+from admeasure.selectors.signed import SignedError
+from admeasure.workload import Workload
+
+MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class DualQuery:
+    """Records that answer sampled queries, one a round.
+
+    `rounds`: T; None takes as many as the budget allows at `eta`. `samples`: s, queries a round.
+    `eta`: the learning rate, used only where `rounds` is not given.
+    `seconds`: the most time for one call of the solver. `solver`: CP-SAT where it is installed.
+    """
+
+    rounds: int | None = None
+    samples: int = 50
+    eta: float = 4.0
+    seconds: float = 5.0
+    solver: Solver = "auto"
+
+    name: ClassVar[str] = "dualquery"
+    summary: ClassVar[str] = "records found by integer programs for sampled queries"
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "rounds", "samples")
+        if not (self.eta > 0 and self.seconds > 0):
+            raise UsageError("dualquery: eta and seconds must be positive.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        _ = Oracle(domain, zeros, self.seconds, self.solver).engine
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
+        rounds = self._rounds(rho - counting, rows or 10_000, unit)
+        shares = _shares(rho - counting, rounds)
+        items = [
+            Item(f"samples of round {t}", share / self.samples, times=self.samples)
+            for t, share in enumerate(shares, 1)
+            if share
+        ]
+        if counting:
+            noise = sigma_for(counting, unit.max_rows**2)
+            items = [Item("number of rows", counting, noise), *items]
+        cells = sum(domain.cells(c) for c in workload.marginals())
+        seconds = rounds * (0.2 + self.samples * cells * 2e-7)
+        return Plan(tuple(items), str(rounds), None, cells * 64 / 2**20, seconds)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
+        total = max(1.0, float(counted.values))
+        rho = curator.remaining
+        shares = _shares(rho, self._rounds(rho, total, curator.unit))
+        oracle = Oracle(curator.domain, zeros, self.seconds, self.solver)
+        rng = np.random.default_rng(0)  # for what costs nothing and tells nothing
+        found: list[Record] = []
+        limited, notes = 0, []
+        for t, share in enumerate(shares, 1):
+            sampled = self._sample(curator, workload, found, total, share, rng)
+            best = oracle.best(Counter(sampled))
+            if best is None:
+                notes.append(_ended(t, self.seconds))
+                break
+            limited += not best.proved
+            found.append(completed(best.codes, curator.domain, rng))
+        if not found:
+            raise ResourceError(
+                f"dualquery: the solver found no record in {self.seconds:g} seconds. Nothing but "
+                "the number of rows was charged. Raise --seconds."
+            )
+        if limited:
+            notes.append(limit_note(limited, len(found), self.seconds))
+        return Outcome(model_of(found, curator.domain, total), len(found), notes=tuple(notes))
+
+    def _sample(
+        self,
+        curator: Curator,
+        workload: Workload,
+        found: Sequence[Record],
+        total: float,
+        share: Fraction,
+        rng: np.random.Generator,
+    ) -> list[Query]:
+        if not found:
+            return _uniform(workload, curator.domain, self.samples, rng)
+        believed = answers(model_of(found, curator.domain, total * len(found)), workload)
+        score = SignedError(believed, times=len(found))
+        each = share / self.samples
+        return [curator.choose(score, workload.queries, each) for _ in range(self.samples)]
+
+    def _rounds(self, rho: Fraction, total: float, unit: Unit) -> int:
+        """The T at which ρ = s η² m² T³ / (6 n²), nearly."""
+        if self.rounds is not None:
+            return self.rounds
+        scaled = float(rho) * 6 / self.samples * (total / (self.eta * unit.max_rows)) ** 2
+        return max(2, min(MOST_ROUNDS, round(scaled ** (1 / 3))))
+
+
+def _shares(rho: Fraction, rounds: int) -> list[Fraction]:
+    """(t - 1)² of the budget for round t; one round alone costs nothing."""
+    squares = [t * t for t in range(rounds)]
+    return [rho * square / max(1, sum(squares)) for square in squares]
+
+
+def _uniform(
+    workload: Workload, domain: Domain, samples: int, rng: np.random.Generator
+) -> list[Query]:
+    """Queries and negations, all equally likely."""
+    blank = SignedError({q: np.zeros(q.shape(domain)) for q in workload.queries})
+    sizes = [
+        blank.of(q, np.zeros(domain.shape(q.columns), dtype=np.int64)).size
+        for q in workload.queries
+    ]
+    ends = np.cumsum(sizes)
+    picks = rng.integers(ends[-1], size=samples)
+    places = np.searchsorted(ends, picks, side="right")
+    return [
+        blank.chosen(workload.queries[i], int(pick - (ends[i] - sizes[i])))
+        for i, pick in zip(places, picks, strict=True)
+    ]
+
+
+def limit_note(limited: int, calls: int, seconds: float) -> str:
+    return (
+        f"{limited} of {calls} calls of the solver ended at their limit of {seconds:g} seconds "
+        "with a record that is not proved to be the best."
+    )
+
+
+def _ended(t: int, seconds: float) -> str:
+    return (
+        f"The run ended in round {t}: the solver found no record in {seconds:g} seconds. What was "
+        "left of the budget was not spent."
+    )

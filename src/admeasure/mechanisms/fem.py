@@ -1,0 +1,154 @@
+"""FEM: follow the perturbed leader and the exponential mechanism (Vietri, Tian, Bun, Steinke and
+Wu 2020), under zCDP; see also Liu, Vietri and Wu (2021), appendix A.2.
+
+Round t chooses one query, among queries and negations, that the last round's records answer too
+high, and then finds s records, each with the least Σ_{i<=t} q_i(x) + <x, η> for a perturbation η of
+its own, exponential in each coordinate of the one-hot record. The release is the uniform
+distribution on all T s records.
+
+What is released and what it costs. Nothing is measured. The choice of a round is the exponential
+mechanism with score q(last records) - q(D) in rows, of sensitivity m, the rows of one person, under
+either relation; with parameter ε it is ε-bounded range, so ε²/8-zCDP. T rounds cost T ε²/8, which
+is the whole of ρ. The perturbations protect nothing: the records are computed from the chosen
+queries and public randomness alone, and post-processing costs nothing. (The paper composes the same
+choices under approximate DP.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from admeasure.domain import Domain
+from admeasure.errors import ResourceError, UsageError
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.dualquery import limit_note
+from admeasure.mechanisms.oracle import Found, Oracle, Solver
+from admeasure.mechanisms.records import Record, answers, completed, model_of, uniform
+from admeasure.mechanisms.reweighting import ROWS_SHARE, at_least_one
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Query
+from admeasure.schema import Zero
+from admeasure.selectors.signed import SignedError
+from admeasure.workload import Workload
+
+FIRST = 100
+"""Records drawn uniformly that the first round is compared with."""
+
+
+@dataclass(frozen=True)
+class Fem:
+    """Records that avoid all queries answered too high, `samples` of them a round.
+
+    `rounds`: T; None takes a number from the budget. `perturbation`: the mean of the exponential
+    noise, in queries; None takes sqrt(T) / 2. `seconds`: the most time for one call of the solver.
+    `threads`: calls at a time.
+    """
+
+    rounds: int | None = None
+    samples: int = 10
+    perturbation: float | None = None
+    seconds: float = 5.0
+    solver: Solver = "auto"
+    threads: int = 2
+
+    name: ClassVar[str] = "fem"
+    summary: ClassVar[str] = "records found by perturbed integer programs for the worst queries"
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "rounds", "samples", "threads")
+        if self.perturbation is not None and not self.perturbation > 0:
+            raise UsageError("fem: perturbation must be positive.")
+        if not self.seconds > 0:
+            raise UsageError("fem: seconds must be positive.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        _ = Oracle(domain, zeros, self.seconds, self.solver).engine
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
+        rounds = self._rounds(rho - counting, rows or 10_000, unit)
+        items = (Item("selection, each round", (rho - counting) / rounds, times=rounds),)
+        if counting:
+            noise = sigma_for(counting, unit.max_rows**2)
+            items = (Item("number of rows", counting, noise), *items)
+        cells = sum(domain.cells(c) for c in workload.marginals())
+        seconds = rounds * self.samples * 0.05 / self.threads
+        return Plan(items, str(rounds), None, cells * 64 / 2**20, seconds)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        domain = curator.domain
+        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
+        total = max(1.0, float(counted.values))
+        rho = curator.remaining
+        rounds = self._rounds(rho, total, curator.unit)
+        oracle = Oracle(domain, zeros, self.seconds, self.solver)
+        rng = np.random.default_rng(0)  # for perturbations, which protect nothing
+        drawn = [uniform(domain, zeros, rng) for _ in range(FIRST)]
+        last: list[Record] = [r for r in drawn if r is not None] or [_first(oracle, rng)]
+        chosen: list[Query] = []
+        found: list[Record] = []
+        calls, limited, notes, done = 0, 0, [], 0
+        for t in range(1, rounds + 1):
+            score = SignedError(answers(model_of(last, domain, total), workload))
+            chosen.append(curator.choose(score, workload.queries, rho / rounds))
+            solved = self._solve(oracle, chosen, rounds, rng)
+            records = [completed(s.codes, domain, rng) for s in solved if s is not None]
+            calls += len(solved)
+            limited += sum(s is None or not s.proved for s in solved)
+            if not records:
+                notes.append(
+                    f"The run ended in round {t}: the solver found no record in "
+                    f"{self.seconds:g} seconds. What was left of the budget was not spent."
+                )
+                break
+            last, done = records, t
+            found += records
+        if not found:
+            raise ResourceError(
+                f"fem: the solver found no record in {self.seconds:g} seconds. The number of rows "
+                "and one choice were charged. Raise --seconds."
+            )
+        if limited:
+            notes.append(limit_note(limited, calls, self.seconds))
+        return Outcome(model_of(found, domain, total), done, notes=tuple(notes))
+
+    def _solve(
+        self, oracle: Oracle, chosen: Sequence[Query], rounds: int, rng: np.random.Generator
+    ) -> list[Found | None]:
+        """s perturbed programs, some at a time; the noise is drawn before they start."""
+        queries = Counter(chosen)
+        scale = self.perturbation or math.sqrt(rounds) / 2
+        noises = [
+            {c: rng.exponential(scale, oracle.domain[c]) for c in oracle.domain.columns}
+            for _ in range(self.samples)
+        ]
+        with ThreadPoolExecutor(self.threads) as pool:
+            return list(pool.map(lambda costs: oracle.best(queries, costs), noises))
+
+    def _rounds(self, rho: Fraction, total: float, unit: Unit) -> int:
+        """As many as leave each choice able to tell errors of a hundredth of the rows apart."""
+        if self.rounds is not None:
+            return self.rounds
+        wanted = 8 * float(rho) * (total / 100 / (5 * unit.max_rows)) ** 2
+        return max(5, min(100, int(wanted)))
+
+
+def _first(oracle: Oracle, rng: np.random.Generator) -> Record:
+    best = oracle.best({})
+    if best is None:
+        raise ResourceError(
+            "fem: no record was found that the [[zero]] entries allow. Nothing but the number of "
+            "rows was charged. Raise --seconds, or narrow a [[zero]]."
+        )
+    return completed(best.codes, oracle.domain, rng)

@@ -1,0 +1,73 @@
+"""PEP-Pub: entropy projection on the records of a public table (Liu, Vietri and Wu 2021, D.2).
+
+PEP with two changes: the distribution lives on the public table's records, and the distribution
+that each round projects is the public table's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import ClassVar, Literal, Self
+
+from admeasure.domain import Domain
+from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
+from admeasure.mechanisms.reweighting import Loop, Measure, at_least_one, needed, plan_of
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.unit import Unit
+from admeasure.public.table import PublicTable
+from admeasure.schema import Zero
+from admeasure.selectors.worst import Law
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class PepPub:
+    """A weight for each record of a public table; the options are those of `pep` and `pmw-pub`."""
+
+    rounds: int | None = None
+    measure: Measure = "cells"
+    steps: int = 25
+    gamma: float = 0.0
+    begin: Begin = "last"
+    solver: Solver = "projection"
+    select: Law = "exponential"
+    initial: Literal["frequencies", "uniform"] = "frequencies"
+    public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
+
+    name: ClassVar[str] = "pep-pub"
+    summary: ClassVar[str] = "a public table's records, reweighted by entropy projection"
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "rounds", "steps")
+        check_gamma(self.name, self.gamma)
+
+    @property
+    def _loop(self) -> Loop:
+        return Loop(self.rounds, self.measure, self.select)
+
+    def with_public(self, public: PublicTable) -> Self:
+        return replace(self, public=public)
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        needed(self.public, self.name).check(domain, zeros)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        public = needed(self.public, self.name)
+        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
+        return plan_of(items, rounds, public.records, steps, public.notes)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        public = needed(self.public, self.name)
+        return self._loop.run(
+            curator,
+            workload,
+            start=lambda total: public.start(total, zeros, self.initial),
+            family=lambda first: projection(first, self.solver, self.steps, self.gamma, self.begin),
+            notes=public.check(curator.domain, zeros),
+        )

@@ -1,0 +1,206 @@
+"""What `rap` and `rap-softmax` share: checks, defaults from public facts, the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError, WorkloadError
+from admeasure.families.products.tensor import Layout, check_query_size
+from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Threshold
+from admeasure.schedules.even import Even
+from admeasure.schema import Zero
+from admeasure.selectors.top import TopCells, TopMarginals, distinct
+from admeasure.workload import Workload
+
+if TYPE_CHECKING:
+    from admeasure.families.products.optimise import How
+
+ROWS_SHARE = Fraction(1, 50)
+SELECT_SHARE = Fraction(1, 2)
+MOST_COLUMNS = 6
+MOST_ROWS = 100_000
+
+
+class Options(Protocol):
+    @property
+    def rounds(self) -> int | None: ...
+    @property
+    def queries(self) -> int | None: ...
+    @property
+    def product_rows(self) -> int | None: ...
+    @property
+    def measure(self) -> Literal["cells", "marginals", "all"]: ...
+    @property
+    def steps(self) -> int: ...
+
+
+def check_options(name: str, options: Options) -> None:
+    for option in ("rounds", "queries", "product_rows", "steps"):
+        value = getattr(options, option)
+        if value is not None and value < 1:
+            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
+    if options.product_rows is not None and options.product_rows > MOST_ROWS:
+        raise UsageError(
+            f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {options.product_rows:,}."
+        )
+    if options.measure == "all" and (options.rounds or 1) > 1:
+        raise UsageError(f"{name}: measure = all has one round; leave rounds out.")
+    if options.measure == "all" and options.queries is not None:
+        raise UsageError(f"{name}: measure = all chooses nothing; leave queries out.")
+
+
+def check(name: str, options: Options, domain: Domain, workload: Workload) -> None:
+    """Refuse what cannot be served; nothing is charged yet."""
+    for query in workload.queries:
+        if len(query.columns) > MOST_COLUMNS:
+            raise WorkloadError(
+                f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
+                f"{len(query.columns)}. Use fewer columns, or aim."
+            )
+    check_query_size(workload.queries, domain, name)
+    offered, what = _offered(options, domain, workload), "marginals"
+    if options.measure == "cells":
+        what = "queries"
+    asked = (options.rounds or 1) * (options.queries or 1)
+    if options.measure == "marginals":
+        asked = options.queries or 1  # a marginal may be measured again in another round
+    if asked > offered:
+        raise UsageError(
+            f"{name}: {asked:,} {what} are to be measured, but the workload has {offered:,}. Lower "
+            "--queries or --rounds."
+        )
+
+
+def _offered(options: Options, domain: Domain, workload: Workload) -> int:
+    if options.measure == "cells":
+        return sum(domain.cells(q.columns) for q in distinct(workload))
+    return len(workload.marginals())
+
+
+def settings(
+    options: Options, domain: Domain, workload: Workload, rho: Fraction, total: float
+) -> tuple[int, int, int]:
+    """T, K and n' from public facts: budget, noisy number of rows, workload.
+
+    Single queries. With c = T K queries in all, an answer has noise σ = sqrt(c / ρ) rows, and a
+    query is told from m others when its error times sqrt(ρ / c) passes about log(m / K). Both say
+    that c may grow with ρ n², which is what the paper finds (3.4.2: the best T K is one number, and
+    grows with ε): c = ρ (n / 25)², within 8 and 4096. Conjunctions may be asked many at a time;
+    targets of thresholds with r < k overlap, and the paper finds (4.3.1) that few at a time in many
+    rounds are best: K = 4 there.
+
+    Whole marginals: one a round, as many rounds as leave the noise of the median marginal below a
+    tenth of its table, and no more than twice the number of marginals.
+    """
+    width = Layout.of(domain).width
+    rows = options.product_rows or max(64, min(1000, 16 * width))
+    offered = _offered(options, domain, workload)
+    if options.measure == "all":
+        return 1, offered, rows
+    if options.measure == "marginals":
+        sizes = sorted(domain.cells(c) for c in workload.marginals())
+        sigma = total / 10 / sizes[len(sizes) // 2]
+        rounds = options.rounds or int(
+            max(min(4, offered), min(2 * offered, float(rho) * sigma**2, 100))
+        )
+        return rounds, options.queries or 1, rows
+    count = max(8.0, min(4096.0, float(rho) * (total / 25) ** 2, offered / 4))
+    overlapping = any(isinstance(q, Threshold) for q in distinct(workload))
+    queries = options.queries
+    if queries is None and options.rounds is not None:
+        queries = max(1, round(count / options.rounds))
+    if queries is None:
+        queries = max(1, round(4 if overlapping else math.sqrt(count)))
+    queries = min(queries, offered)
+    rounds = options.rounds or max(1, min(64, round(count / queries)))
+    while rounds * queries > offered:
+        rounds -= 1
+    return rounds, queries, rows
+
+
+def run(
+    options: Options, how: How, curator: Curator, workload: Workload, zeros: Sequence[Zero]
+) -> Outcome:
+    from admeasure.families.products.family import ProductFamily
+
+    domain = curator.domain
+    counted = curator.rows(curator.ledger.total * ROWS_SHARE)
+    total = max(1.0, float(counted.values))
+    rho = curator.remaining
+    rounds, queries, rows = settings(options, domain, workload, rho, total)
+    family = ProductFamily(how)
+    model = family.init(domain, total, rows, zeros)
+    if options.measure == "all":
+        log = curator.measure([Marginal(c) for c in workload.marginals()], rho)
+        return Outcome(family.update(model, log), rounds=1)
+    if (
+        options.measure == "cells"
+        and rounds == 1
+        and queries == _offered(options, domain, workload)
+    ):
+        log = curator.measure(list(_everything(domain, workload)), rho)
+        return Outcome(family.update(model, log), rounds=1)
+    selector = TopCells(queries) if options.measure == "cells" else TopMarginals(queries)
+    schedule = Even(rho, rounds, SELECT_SHARE)
+    for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
+        model = done.after
+    return Outcome(model, rounds=rounds, notes=_notes(domain, workload))
+
+
+def plan(
+    options: Options,
+    domain: Domain,
+    workload: Workload,
+    unit: Unit,
+    rho: Fraction,
+    rows: int | None,
+) -> Plan:
+    left = rho if unit.rows_are_public else rho * (1 - ROWS_SHARE)
+    rounds, queries, size = settings(options, domain, workload, left, float(rows or 10_000))
+    first = (
+        ()
+        if unit.rows_are_public
+        else (
+            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
+        )
+    )
+    whole = unit.rows_changed * unit.max_rows
+    one = unit.max_rows**2 if options.measure == "cells" else whole
+    part = left / (rounds * queries)
+    if options.measure == "all":
+        items = (*first, Item("each marginal", part, sigma_for(part, one), queries))
+    else:
+        half = part * SELECT_SHARE
+        items = (
+            *first,
+            Item(f"choice of {queries}, each round", half * queries, times=rounds),
+            Item("each answer", half, sigma_for(half, one), rounds * queries),
+        )
+    cells = sum(domain.cells(q.columns) for q in workload.queries)
+    width = Layout.of(domain).width
+    megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
+    seconds = 3.0 + rounds * (cells * size * 4e-11 + 0.5 + width * size * 1e-7)
+    notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
+    return Plan(items, str(rounds), None, megabytes, seconds, notes)
+
+
+def _everything(domain: Domain, workload: Workload):
+    import numpy as np
+
+    for query in distinct(workload):
+        for codes in np.ndindex(*query.shape(domain)):
+            yield query.cell(codes)
+
+
+def _notes(domain: Domain, workload: Workload) -> tuple[str, ...]:
+    from admeasure.mechanisms.planning import unmeasured
+
+    return unmeasured(domain, workload)

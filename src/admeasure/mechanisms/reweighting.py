@@ -1,0 +1,216 @@
+"""What MWEM, PEP and their public variants share: the run, the plan, the utility bound.
+
+They differ in what they start from (every cell of the domain, or a public table's records) and in
+how they update; both are handed in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError
+from admeasure.families import HALF_NORMAL, Family
+from admeasure.families.reweighting import Reweighted, average
+from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.public.table import PublicTable
+from admeasure.queries import Marginal
+from admeasure.schedules.even import Even
+from admeasure.selectors.worst import Law, WorstCell, WorstMarginal
+from admeasure.workload import Workload
+
+ROWS_SHARE = Fraction(1, 50)
+SELECT_SHARE = Fraction(1, 2)
+
+Measure = Literal["cells", "marginals"]
+Output = Literal["last", "average"]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`rounds` rounds that each choose the worst answered query by `law` and measure it."""
+
+    rounds: int | None
+    measure: Measure
+    law: Law = "exponential"
+    output: Output = "last"
+
+    def run(
+        self,
+        curator: Curator,
+        workload: Workload,
+        start: Callable[[float], Reweighted],
+        family: Callable[[Any], Family[Any]],
+        notes: Sequence[str] = (),
+    ) -> Outcome:
+        """`start` makes the first model from the believed number of rows, `family` the update
+        from that model."""
+        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
+        total = max(1.0, float(counted.values))
+        rho = curator.remaining
+        rounds = self.rounds or self.default_rounds(curator.domain, workload, rho, total)
+        first = start(total)
+        models = [
+            done.after
+            for done in adaptive_measurements(
+                curator,
+                workload,
+                family=family(first),
+                selector=(WorstCell if self.measure == "cells" else WorstMarginal)(self.law),
+                schedule=Even(rho, rounds, SELECT_SHARE),
+                model=first,
+            )
+        ]
+        model = average(models) if self.output == "average" else models[-1]
+        return Outcome(model, rounds=rounds, notes=tuple(notes))
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> tuple[tuple[Item, ...], int]:
+        """How the budget is split, and the number of rounds."""
+        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
+        left = rho - counting
+        rounds = self.rounds or self.default_rounds(domain, workload, left, rows or 10_000)
+        each = left / rounds
+        l2_squared = (
+            unit.max_rows**2
+            if self.measure == "cells"
+            else Marginal(workload.marginals()[0]).sensitivity(domain, unit).l2_squared
+        )
+        measured = each * (1 - SELECT_SHARE)
+        items = (
+            Item("selection, each round", each * SELECT_SHARE, times=rounds),
+            Item("measurement, each round", measured, sigma_for(measured, l2_squared), rounds),
+        )
+        if counting:
+            noise = sigma_for(counting, unit.max_rows**2)
+            items = (Item("number of rows", counting, noise), *items)
+        return items, rounds
+
+    def default_rounds(
+        self, domain: Domain, workload: Workload, rho: Fraction, total: float
+    ) -> int:
+        """As many rounds as leave each measurement's noise below a fiftieth of its table.
+
+        A whole marginal of n cells has expected noise sqrt(2/π) σ n in L1, a counting query σ.
+        """
+        cells = 1.0
+        if self.measure == "marginals":
+            sizes = sorted(domain.cells(c) for c in workload.marginals())
+            cells = HALF_NORMAL * sizes[len(sizes) // 2]
+        sigma = total / 50 / cells
+        rounds = int(2 * float(rho * (1 - SELECT_SHARE)) * sigma**2)
+        most = 100 if self.measure == "cells" else 2 * len(workload.marginals())
+        return max(min(5, most), min(rounds, most))
+
+
+def at_least_one(mechanism: object, *options: str) -> None:
+    """Refuse an option below 1."""
+    for option in options:
+        value = getattr(mechanism, option)
+        if value is not None and value < 1:
+            name = getattr(mechanism, "name", "mechanism")
+            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
+
+
+def needed(public: PublicTable | None, name: str) -> PublicTable:
+    """The public table, or the error that it is missing."""
+    if public is None:
+        raise UsageError(
+            f"{name} needs a public table. Give --public DATA (in Python: public=…), or use aim or "
+            "mwem, which need none."
+        )
+    return public
+
+
+def utility_bound(
+    *,
+    mixture_error: float,
+    support: int,
+    queries: int,
+    rows: float,
+    rounds: int,
+    epsilon: float,
+    sigma: float,
+    sensitivity: float = 1.0,
+    beta: float = 0.05,
+) -> float:
+    """Proposition A.1 of Liu et al. (2021): a bound on the largest error, in shares, of PMW-Pub.
+
+    With probability 1 - beta, over the run's noise,
+
+        max_q |q(D) - q(A)|
+            <= 2 α + sqrt(4 log m / T + 2 σ²/n² + 2 sqrt(2 log(3/β)) α σ / (n sqrt T))
+                   + 2 Δ log|Q| / (ε n) + sqrt(log(3/β) / (2 T)),
+
+    letters: α `mixture_error` (best-mixture error), m `support` (records for a uniform start, rows
+    of the public table for its frequencies), |Q| `queries`, n `rows`, T `rounds`, ε `epsilon` and
+    Δ `sensitivity` of each selection, σ `sigma` of each measurement in rows, β `beta`.
+
+    It is the last display of the proof, with ε and σ of a round left apart: the paper has both
+    from one ε₀ (ε = ε₀, σ = 1/ε₀, Δ = 1). It speaks of the average of the iterates, of single
+    counting queries and of updates with the newest measurement alone, and needs T >= 7 log(3/β).
+    """
+    if not 0 < beta < 1 or rounds < 1 or rows <= 0 or support < 1 or queries < 1:
+        raise UsageError("utility_bound: beta lies between 0 and 1, the counts are at least 1.")
+    if rounds < 7 * math.log(3 / beta):
+        return 1.0
+    n, T, log3 = rows, rounds, math.log(3 / beta)
+    inside = (
+        4 * math.log(support) / T
+        + 2 * (sigma / n) ** 2
+        + 2 * math.sqrt(2 * log3) * mixture_error * sigma / (n * math.sqrt(T))
+    )
+    bound = (
+        2 * mixture_error
+        + math.sqrt(inside)
+        + 2 * sensitivity * math.log(queries) / (epsilon * n)
+        + math.sqrt(log3 / (2 * T))
+    )
+    return min(1.0, bound)
+
+
+def bound_note(
+    public: PublicTable,
+    domain: Domain,
+    workload: Workload,
+    unit: Unit,
+    items: Sequence[Item],
+    rows: int | None,
+    initial: str,
+) -> str:
+    """The utility bound in words, for a plan."""
+    select, measure = items[-2], items[-1]
+    if rows is None or measure.sigma is None:
+        return "The utility bound (Proposition A.1) needs the number of rows; give --rows."
+    bound = utility_bound(
+        mixture_error=0.0,
+        support=public.rows if initial == "frequencies" else public.records,
+        queries=sum(math.prod(q.shape(domain)) for q in workload.queries),
+        rows=rows,
+        rounds=select.times,
+        epsilon=epsilon_for(select.rho),
+        sigma=measure.sigma,
+        sensitivity=unit.max_rows,
+    )
+    said = "says nothing at this budget (1 or more)" if bound >= 1 else f"is {bound:.3f}"
+    return (
+        "Utility bound on the largest error (Proposition A.1, average of the iterates, no reuse, "
+        f"confidence 95%): {said}, plus twice the best-mixture error of the public table, which "
+        "`admeasure screen` measures."
+    )
+
+
+def plan_of(
+    items: tuple[Item, ...], rounds: int, records: float, steps: float, notes: Sequence[str] = ()
+) -> Plan:
+    """`steps`: passes over all records in an average round."""
+    seconds = 0.5 + records * 4e-9 * rounds * steps
+    return Plan(items, str(rounds), None, 5 * records * 8 / 2**20, seconds, tuple(notes))

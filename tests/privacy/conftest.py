@@ -1,0 +1,86 @@
+"""What the audit suites share: every registered mechanism in a small form, and the counts.
+
+A suite adds what it did to a tally; the sums are printed at the end (`make audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from admeasure.errors import AdmeasureError
+from admeasure.mechanisms import LearnsFromPublic, Mechanism, build
+from admeasure.public import PublicTable
+from admeasure.schema import Schema
+from admeasure.workload import Workload, parse_workload
+
+TALLY = "audit: "
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "aim": {"rounds": "4"},
+    "mwem": {"rounds": "2", "passes": "2"},
+    "mwem-pgm": {"rounds": "2"},
+}
+"""Options that make a mechanism quick. One that is not named runs with its defaults."""
+
+WORKLOADS = ("all-2way", "all-3way", "all-1way", "threshold:1of2:2:seed=0")
+
+
+def _workload(mechanism: Mechanism, schema: Schema) -> Workload:
+    """The first of a few workloads that the mechanism serves."""
+    refused: Exception | None = None
+    for text in WORKLOADS:
+        try:
+            workload = parse_workload(text, schema.domain)
+            mechanism.check(schema.domain, workload, schema.zeros)
+        except AdmeasureError as error:
+            refused = error
+        else:
+            return workload
+    raise AssertionError(f"{mechanism.name} serves none of {WORKLOADS}: {refused}")
+
+
+def _small(name: str, schema: Schema) -> Mechanism:
+    mechanism = build(name, OPTIONS.get(name, {}))
+    if isinstance(mechanism, LearnsFromPublic):
+        rng = np.random.default_rng(0)
+        codes = {c: rng.integers(0, schema.domain[c], 30) for c in schema.domain.columns}
+        mechanism = mechanism.with_public(PublicTable.from_codes(codes, schema.domain))
+    return mechanism
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[[str, Schema], Mechanism]:
+    """A registered mechanism by name, with options that make it quick, and with a public table of
+    made-up rows where it needs one."""
+    return _small
+
+
+@pytest.fixture(scope="session")
+def served() -> Callable[[Mechanism, Schema], Workload]:
+    """A workload that a mechanism serves."""
+    return _workload
+
+
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Count what a suite did: `tally("kills survived", 20)`."""
+    return lambda what, times: record_property(TALLY + what, times)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    sums: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "call":
+                continue
+            for name, value in report.user_properties:
+                if name.startswith(TALLY):
+                    sums[name] = sums.get(name, 0) + value
+    if sums:
+        terminalreporter.section("what the audits did")
+        for name, value in sorted(sums.items()):
+            terminalreporter.write_line(f"{value:>12,}  {name.removeprefix(TALLY)}")

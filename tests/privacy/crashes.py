@@ -1,0 +1,337 @@
+"""Runs that are killed, or find the disk full, at a chosen moment; then resumed and examined.
+
+A script: `python crashes.py FOLDER MECHANISM WAY [SEED TIMES]` prints one JSON object. It is a
+process of its own, so that it may fork: a child with everything imported starts in a millisecond.
+
+WAY is one of
+    steps     one run killed before its first durable step, one before its second, … to the last;
+              a durable step is an fsync, a rename, a removal, a change of the budget book
+    random    runs killed by SIGKILL from outside after random times, and again while resuming
+    full      one run whose disk is full from its first write on, one from its second, …
+    tmpfs     runs on a file system of a few kilobytes, really full (needs the right to mount)
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from admeasure.audit.release import audit_release
+from admeasure.errors import AdmeasureError
+from admeasure.fitting import fit
+from admeasure.mechanisms import build
+from admeasure.privacy.book import Book
+from admeasure.privacy.journal import unpack
+from admeasure.privacy.noise import ExactNoise
+from admeasure.release import Release
+from admeasure.release.store import partial_folder
+from admeasure.run import ChargeTo
+from admeasure.schema import Schema
+
+SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
+ROWS = np.random.default_rng(5).integers(0, 2, (3, 60))
+DATA = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
+OPTIONS = {"aim": {"rounds": "4"}, "mwem": {"rounds": "2"}, "mwem-pgm": {"rounds": "2"}}
+EPSILON, DELTA = 1.0, 1e-6
+DONE, REFUSED, FULL = 0, 40, 41
+
+
+class Place:
+    """One run's folder: the release, the book, and a list of what was drawn."""
+
+    def __init__(self, folder: Path, mechanism: str) -> None:
+        folder.mkdir()
+        self.mechanism = mechanism
+        self.out, self.draws = folder / "release", folder / "draws"
+        self.draws.touch()
+        self.book = folder / "book.db"
+        Book.create(self.book, "toy", epsilon=2.0, delta=DELTA)
+
+    def run(self, prepare: Callable[[], None], *, resume: bool) -> int:
+        """Fork and fit; the exit code, or minus the signal."""
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                self._watch_draws()
+                prepare()
+                self._fit(resume=resume)
+                code = DONE
+            except AdmeasureError as error:
+                code = FULL if error.exit_code == 5 else REFUSED
+            except OSError as error:
+                code = FULL if error.errno == errno.ENOSPC else 1
+            finally:
+                os._exit(code)
+        return child
+
+    def _fit(self, *, resume: bool) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit(
+                DATA,
+                SCHEMA,
+                workload="all-2way",
+                mechanism=build(self.mechanism, OPTIONS.get(self.mechanism, {})),
+                epsilon=EPSILON,
+                delta=DELTA,
+                out=self.out,
+                charge_to=ChargeTo(self.book, "toy"),
+                resume=resume,
+            )
+
+    def _watch_draws(self) -> None:
+        """Note the hash of every draw of Gaussian noise before anyone can use it."""
+        plain = ExactNoise.discrete_gaussian
+        watching = os.open(self.draws, os.O_WRONLY | os.O_APPEND)
+
+        def drawn(noise: ExactNoise, sigma: float, size: int) -> np.ndarray:
+            values = plain(noise, sigma, size)
+            os.write(watching, (digest(values) + "\n").encode())
+            return values
+
+        ExactNoise.discrete_gaussian = drawn  # type: ignore[method-assign]
+
+    def journal(self) -> list[dict]:
+        path = partial_folder(self.out) / "journal.jsonl"
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def check_interrupted(self) -> list[dict]:
+        """After a crash: the book can be read and holds at least what was released."""
+        account = Book.open(self.book).account("toy")
+        results = [e for e in self.journal() if e["event"] != "intent"]
+        released = sum((Fraction(e["rho"]) for e in results), Fraction(0))
+        if self.out.exists():
+            assert audit_release(self.out).holds
+            released = audit_release(self.out).spent
+        assert account.spent >= released, "released more than was charged"
+        return results
+
+    def check_finished(self, before: list[dict]) -> int:
+        """After the end: a valid release, the book settled at it, nothing drawn unannounced."""
+        release, audit = Release.load(self.out), audit_release(self.out)
+        assert audit.holds, audit
+        account = Book.open(self.book).account("toy")
+        assert account.spent == audit.spent, "the book and the release disagree"
+        assert audit.spent == Fraction(release.certificate.rho), "not the same total spend"
+        assert not partial_folder(self.out).exists()
+        self._check_draws(release, before)
+        return audit.lost_draws
+
+    def _check_draws(self, release: Release, before: list[dict]) -> None:
+        """results <= draws <= intents, and every result is one draw, used once."""
+        drawn = Counter(self.draws.read_text().split())
+        intents = [e for e in release.log if e["event"] == "intent" and e["of"] == "measure"]
+        recorded = Counter(digest(self._noise(m)) for m in release.measurements)
+        assert not recorded - drawn, "a result that was not drawn, or drawn once and used twice"
+        assert sum(recorded.values()) <= sum(drawn.values()) <= len(intents)
+        kept = [e for e in release.log if e["event"] != "intent"][: len(before)]
+        for old, new in zip(before, kept, strict=True):
+            if "values" in old:
+                digest_of_old = hashlib.sha256(unpack(old["values"]).tobytes()).hexdigest()
+                assert new["sha256"] == digest_of_old, "a recorded result changed"
+            else:
+                assert new == old, "a recorded choice changed"
+
+    @staticmethod
+    def _noise(measurement) -> np.ndarray:
+        """The noise in a measurement, since the table is known here."""
+        exact = np.zeros(measurement.values.shape, np.int64)
+        columns = [DATA[c] for c in measurement.query.columns]
+        np.add.at(exact, tuple(columns) if columns else (), 1 if columns else len(ROWS[0]))
+        return measurement.values - exact
+
+
+def digest(values: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values, "<i8").tobytes()).hexdigest()[:32]
+
+
+def ended(child: int) -> int:
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def nothing() -> None:
+    """No fault."""
+
+
+def at_step(number: int, act: Callable[[], None]) -> Callable[[], None]:
+    """Do `act` just before the `number`-th durable step of this process, and from then on."""
+
+    def prepare() -> None:
+        taken = 0
+
+        def step() -> None:
+            nonlocal taken
+            taken += 1
+            if taken >= number:
+                act()
+
+        def before(call: Callable) -> Callable:
+            def wrapped(*args, **kwargs):
+                step()
+                return call(*args, **kwargs)
+
+            return wrapped
+
+        for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate"):
+            setattr(os, name, before(getattr(os, name)))
+        write = Book._write
+
+        def change(book, what):
+            step()
+            result = write(book, what)
+            step()
+            return result
+
+        Book._write = change  # type: ignore[method-assign]
+
+    return prepare
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def no_space(number: int) -> Callable[[], None]:
+    """From its `number`-th write on, the disk of the run is full. The book has its own disk."""
+
+    def prepare() -> None:
+        taken = 0
+
+        def before(call: Callable) -> Callable:
+            def wrapped(*args, **kwargs):
+                nonlocal taken
+                taken += 1
+                if taken >= number:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return call(*args, **kwargs)
+
+            return wrapped
+
+        # An fsync may be where a full disk is found out, too.
+        for name in ("pwrite", "posix_fallocate", "mkdir", "fsync"):
+            setattr(os, name, before(getattr(os, name)))
+
+    return prepare
+
+
+class Campaign:
+    def __init__(self, folder: Path, mechanism: str) -> None:
+        self.folder, self.mechanism = folder, mechanism
+        self.counts: Counter[str] = Counter()
+
+    def place(self) -> Place:
+        return Place(self.folder / str(self.counts["runs"]), self.mechanism)
+
+    def recover(self, place: Place) -> None:
+        """Continue whatever is left, or start anew where there is nothing to continue."""
+        before = place.check_interrupted()
+        self.counts["runs"] += 1
+        self.counts["with results on disk"] += bool(before)
+        if not partial_folder(place.out).exists() and place.out.exists():
+            self.counts["already complete"] += 1
+        else:
+            resume = partial_folder(place.out).exists()
+            code = ended(place.run(nothing, resume=resume))
+            assert code == DONE, f"not continued: exit {code}, resume {resume}"
+            self.counts["resumed" if resume else "started anew"] += 1
+        self.counts["draws lost"] += place.check_finished(before)
+        shutil.rmtree(place.book.parent)
+
+    def steps(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            place = self.place()
+            code = ended(place.run(at_step(number, die), resume=False))
+            if code == DONE:
+                shutil.rmtree(place.book.parent)
+                return
+            assert code == -signal.SIGKILL, f"exit {code} instead of a kill"
+            self.counts["kills"] += 1
+            self.recover(place)
+
+    def full(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            place = self.place()
+            code = ended(place.run(no_space(number), resume=False))
+            if code == DONE:
+                shutil.rmtree(place.book.parent)
+                return
+            assert code == FULL, f"exit {code} on a full disk"
+            self.counts["full disks"] += 1
+            self.recover(place)
+
+    def random(self, seed: int, times: int) -> None:
+        rng = random.Random(seed)
+        place = self.place()
+        started = time.perf_counter()
+        assert ended(place.run(nothing, resume=False)) == DONE
+        takes = time.perf_counter() - started
+        shutil.rmtree(place.book.parent)
+        self.counts["runs"] += 1
+        while self.counts["kills"] < times:
+            place, resume = self.place(), False
+            for _ in range(rng.randint(1, 3)):
+                child = place.run(nothing, resume=resume)
+                time.sleep(rng.random() * takes)
+                os.kill(child, signal.SIGKILL)
+                if ended(child) == -signal.SIGKILL:
+                    self.counts["kills"] += 1
+                place.check_interrupted()
+                resume = partial_folder(place.out).exists()
+                if place.out.exists() and not resume:
+                    break
+            self.recover(place)
+
+    def tmpfs(self) -> None:
+        small = self.folder / "small"
+        small.mkdir()
+        for kilobytes in range(20, 90, 4):
+            options = f"size={kilobytes}k"
+            mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(small)]
+            if subprocess.run(mount, capture_output=True, check=False).returncode:
+                return
+            try:
+                place = self.place()
+                place.out = small / "release"
+                code = ended(place.run(nothing, resume=False))
+                assert code in (DONE, FULL), f"exit {code} on a small disk"
+                if code == FULL:
+                    self.counts["full disks"] += 1
+                    place.check_interrupted()
+                    grown = ["mount", "-o", "remount,size=4m", str(small)]
+                    subprocess.run(grown, check=True)
+                self.recover(place)
+            finally:
+                subprocess.run(["umount", str(small)], check=True)
+
+
+def main() -> None:
+    folder, mechanism, way, *rest = sys.argv[1:]
+    campaign = Campaign(Path(folder), mechanism)
+    getattr(campaign, way)(*map(int, rest))
+    print(json.dumps(campaign.counts))
+
+
+if __name__ == "__main__":
+    main()

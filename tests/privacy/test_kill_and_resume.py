@@ -1,0 +1,81 @@
+"""A run that is killed, or that finds the disk full, goes on: nothing lost, nothing spent twice.
+
+After every crash: the book can be read and holds at least what was released. After resuming: the
+release is valid by its own audit, the book is settled at exactly what it says was spent, that is
+the whole budget as without a crash, what was on record is unchanged, every result in it was drawn
+and is used once. `crashes.py` has the moments and the checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+MECHANISMS = ("aim", "mwem", "mst", "gaussian")
+
+
+IN_MEMORY = Path("/dev/shm")
+"""A file system where flushing costs nothing: a kill does not lose what the system holds."""
+
+
+def campaign(tmp_path: Path, *args: object) -> dict[str, int]:
+    script = Path(__file__).with_name("crashes.py")
+    usable = IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK)
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY if usable else tmp_path) as folder:
+        done = subprocess.run(
+            [sys.executable, str(script), folder, *map(str, args)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(mechanism, tmp_path, tally):
+    counts = campaign(tmp_path, mechanism, "steps")
+    assert counts["kills"] > 25
+    assert counts["resumed"] > counts["started anew"]
+    assert counts["draws lost"] > 0  # some kills hit between a draw and its record
+    tally("crashes: kills at a chosen durable step", counts["kills"])
+    tally("crashes: runs resumed", counts["resumed"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kills_at_random_moments_also_while_resuming_lose_and_double_nothing(
+    mechanism, tmp_path, tally
+):
+    counts = campaign(tmp_path, mechanism, "random", 7, 30)
+    assert counts["kills"] >= 30
+    tally("crashes: kills at a random moment", counts["kills"])
+    tally("crashes: runs resumed", counts["resumed"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["mwem", "gaussian"])
+def test_a_disk_that_is_full_from_any_write_on_loses_and_doubles_nothing(
+    mechanism, tmp_path, tally
+):
+    counts = campaign(tmp_path, mechanism, "full")
+    assert counts["full disks"] > 15
+    tally("crashes: full disks (injected)", counts["full disks"])
+    tally("crashes: runs resumed", counts["resumed"])
+
+
+@pytest.mark.slow
+def test_a_really_full_disk_stops_a_run_that_goes_on_when_there_is_room(tmp_path, tally):
+    counts = campaign(tmp_path, "mwem", "tmpfs")
+    if not counts.get("runs"):
+        pytest.skip("no right to mount a small file system")
+    assert counts["full disks"] > 0
+    tally("crashes: full disks (a small file system)", counts["full disks"])
