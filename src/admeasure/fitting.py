@@ -25,6 +25,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
+from admeasure.public.read import given_public
 from admeasure.queries import from_record
 from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, Certificate, lines
@@ -43,6 +44,7 @@ def fit(
     mechanism: Mechanism,
     epsilon: float,
     delta: float,
+    public: Any = None,
     out: str | Path | None = None,
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
@@ -57,6 +59,8 @@ def fit(
     budget that implies (epsilon, delta)-differential privacy for the schema's privacy unit. A
     `seed` makes the noise repeatable and the release NOT PRIVATE; the budget book refuses it.
 
+    `public` is a table that needs no protection, for a mechanism that learns from one.
+
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
     one of its `limits` stops with a `ResourceError`, charged for what it spent; it can be resumed.
 
@@ -67,6 +71,7 @@ def fit(
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
     if not isinstance(workload, Workload):
         workload = parse_workload(workload, schema.domain)
+    mechanism = given_public(mechanism, public, schema)
     request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
     run = Run(request, None if out is None else Path(out), resume=resume)
     _warn_of_delta(delta, schema.table.rows)
@@ -144,7 +149,11 @@ def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certific
         private=private,
         noise=f"exact discrete Gaussian noise and exponential mechanism, with {randomness}",
         charges=lines(ledger.charges),
-        unprotected=UNPROTECTED + (("the number of rows",) if unit.rows_are_public else ()),
+        unprotected=(
+            *UNPROTECTED,
+            *(("the number of rows",) if unit.rows_are_public else ()),
+            *(("the public table",) if "public" in request.options else ()),
+        ),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,

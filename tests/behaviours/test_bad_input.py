@@ -199,7 +199,13 @@ CASES: dict[str, tuple[Break, int, str]] = {
     "option of a wrong type": (with_option(mechanism="mwem", rounds="few"), 2, "a whole number"),
     "option out of range": (with_option(mechanism="mwem", rounds="0"), 2, "at least 1"),
     "domain too large": (with_sparse_columns, 5, "cells"),
-    "public data": (with_option(public="public.csv"), 2, "--public is reserved"),
+    "public data for nothing": (with_option(public="data.csv"), 2, "public"),
+    "no public data": (with_option(mechanism="pmw-pub"), 2, "needs a public table"),
+    "no such public data": (
+        with_option(mechanism="pmw-pub", public="nowhere.csv"),
+        2,
+        "no file 'nowhere.csv'",
+    ),
     # where to write
     "no such folder": (with_option(out="nowhere/release"), 2, "folder nowhere does not exist"),
     "in a file": (lambda p: p.fit(out=p["data.csv/release"]), 2, "data.csv"),

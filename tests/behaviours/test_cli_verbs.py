@@ -18,6 +18,7 @@ from admeasure.cli.run import run
 from admeasure.errors import SchemaError
 from admeasure.evaluate import NOT_PRIVATE
 from admeasure.mechanisms import REGISTRY
+from admeasure.mechanisms.base import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.release import Release
@@ -168,8 +169,10 @@ def test_check_says_what_was_checked(folder: Path, capsys: Said) -> None:
 
 @pytest.mark.parametrize("mechanism", sorted(REGISTRY))
 def test_plan_shows_the_split_without_any_data(folder: Path, capsys: Said, mechanism: str) -> None:
-    (folder / "data.csv").unlink()
+    (folder / "data.csv").rename(folder / "public.csv")
     argv = ["plan", *GIVEN, "--mechanism", mechanism, "--rows", "300"]
+    if issubclass(REGISTRY[mechanism], LearnsFromPublic):
+        argv += ["--public", "public.csv"]
     assert run(argv) == 0
     said = capsys.readouterr().out
     assert f"{mechanism}: " in said

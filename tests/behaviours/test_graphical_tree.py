@@ -80,9 +80,9 @@ def test_a_candidate_within_the_limit_really_gives_a_tree_within_it(structure, l
         assert grown.cells <= size * (1 + 1e-9)
 
 
-@given(structures(), st.data())
+@given(structures())
 @settings(max_examples=60, deadline=None)
-def test_growing_clique_by_clique_is_never_larger_than_rebuilding(structure, data):
+def test_growing_clique_by_clique_is_never_larger_than_rebuilding(structure):
     levels, cliques = structure
     tree = Tree.build(levels, [])
     for t, clique in enumerate(cliques):

@@ -19,8 +19,10 @@ import pytest
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
 from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY, Mechanism, build
+from admeasure.mechanisms.base import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
+from admeasure.public import PublicTable
 from admeasure.queries import Cell, Marginal, Threshold
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
@@ -53,6 +55,14 @@ def table(seed: int, rows: int = 300) -> dict[str, np.ndarray]:
     return {"a": a, "b": b, "c": c, "d": (b > rng.integers(0, 3, rows)).astype(np.int64)}
 
 
+def ready(name: str, given: Schema, codes: dict[str, np.ndarray]) -> Mechanism:
+    """The mechanism with its defaults, and with a public table if it learns from one."""
+    mechanism = build(name)
+    if isinstance(mechanism, LearnsFromPublic):
+        return mechanism.with_public(PublicTable.from_codes(codes, given.domain))
+    return mechanism
+
+
 def workload_for(mechanism: Mechanism) -> Workload:
     """Pairs and a threshold, or pairs alone where the mechanism refuses thresholds."""
     pairs = [Marginal(c) for c in itertools.combinations(sorted(LEVELS), 2)]
@@ -68,10 +78,11 @@ def workload_for(mechanism: Mechanism) -> Workload:
 def fitted(
     name: str, *, neighbours: str = "add-remove", seed: int | None = 0, **more: Any
 ) -> Release:
-    mechanism = build(name)
+    given = schema(neighbours)
+    mechanism = ready(name, given, table(2))
     return fit(
         table(1),
-        schema(neighbours),
+        given,
         workload=workload_for(mechanism),
         mechanism=mechanism,
         epsilon=EPSILON,
@@ -214,8 +225,8 @@ def test_a_release_without_a_seed_is_private_and_one_with_a_seed_says_not(
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_stays_within_the_budget_and_reads_no_table(name: str, neighbours: str) -> None:
-    mechanism = build(name)
     given = schema(neighbours)
+    mechanism = ready(name, given, table(2))
     rho = Fraction(rho_of(EPSILON, DELTA))
     plan = mechanism.plan(given.domain, workload_for(mechanism), given.unit, rho, 300)
     assert sum((item.rho * item.times for item in plan.items), Fraction(0)) <= rho
@@ -237,7 +248,7 @@ def test_a_domain_that_is_too_large_is_refused_before_anything_is_read_or_charge
 ) -> None:
     levels = {f"c{i:02}": 1000 for i in range(30)}
     wide = Schema.coded("wide", levels)
-    mechanism = build(name)
+    mechanism = ready(name, wide, {c: np.arange(2) for c in levels})
     workload = Workload(Marginal((c,)) for c in levels)
     try:
         mechanism.check(wide.domain, workload, ())
@@ -322,10 +333,11 @@ def test_a_line_torn_by_a_kill_is_drawn_again(name: str, seeded: Get, tmp_path: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_serves_a_table_of_one_row_and_columns_of_one_level(name: str) -> None:
-    mechanism = build(name)
+    given = Schema.coded("toy", {"a": 3, "b": 1})
+    mechanism = ready(name, given, {"a": np.arange(3), "b": np.zeros(3, np.int64)})
     release = fit(
         {"a": np.array([2]), "b": np.array([0])},
-        Schema.coded("toy", {"a": 3, "b": 1}),
+        given,
         workload="all-2way",
         mechanism=mechanism,
         epsilon=EPSILON,

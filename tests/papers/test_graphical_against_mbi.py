@@ -30,7 +30,7 @@ def measurements(seed):
 def fitted_by_mbi(seen, total, steps=20_000):
     import jax
 
-    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+    jax.config.update("jax_enable_x64", True)
     from mbi import Domain, LinearMeasurement, estimation
 
     names = [f"a{k}" for k in range(len(LEVELS))]

@@ -42,10 +42,12 @@ from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(5).integers(0, 2, (3, 60))
 DATA = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
+TABLE = MemorySource(DATA, SCHEMA)
 OPTIONS = {"aim": {"rounds": "4"}, "mwem": {"rounds": "2"}, "mwem-pgm": {"rounds": "2"}}
 EPSILON, DELTA = 1.0, 1e-6
 DONE, REFUSED, FULL = 0, 40, 41
@@ -152,10 +154,8 @@ class Place:
     @staticmethod
     def _noise(measurement) -> np.ndarray:
         """The noise in a measurement, since the table is known here."""
-        exact = np.zeros(measurement.values.shape, np.int64)
-        columns = [DATA[c] for c in measurement.query.columns]
-        np.add.at(exact, tuple(columns) if columns else (), 1 if columns else len(ROWS[0]))
-        return measurement.values - exact
+        (counts,) = TABLE.counts([measurement.query.columns])
+        return measurement.values - measurement.query.answer(counts)
 
 
 def digest(values: np.ndarray) -> str:

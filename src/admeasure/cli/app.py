@@ -117,6 +117,9 @@ def plan(
     rows: Annotated[
         int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
     ] = None,
+    public: Annotated[
+        str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
+    ] = None,
     *,
     json: Json = False,
 ) -> None:
@@ -127,7 +130,16 @@ def plan(
     from admeasure.cli import planning
 
     planning.plan(
-        schema, workload, epsilon, delta, mechanism, rows, context.args, known(context), json=json
+        schema,
+        workload,
+        epsilon,
+        delta,
+        mechanism,
+        rows,
+        public,
+        context.args,
+        known(context),
+        json=json,
     )
 
 
@@ -155,6 +167,12 @@ def fit(
     seed: Annotated[
         int | None,
         typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
+    ] = None,
+    augment: Annotated[
+        int | None,
+        typer.Option(
+            "--augment", metavar="N", help="Add N random queries to a workload that is a history."
+        ),
     ] = None,
     *,
     resume: Annotated[
@@ -184,9 +202,59 @@ def fit(
             dataset=dataset,
             seed=seed,
             resume=resume,
+            augment=augment,
         ),
         known(context),
         profile=profile,
+        json=json,
+    )
+
+
+@app.command()
+def screen(
+    data: Data,
+    public: Annotated[
+        list[str],
+        typer.Option("--public", metavar="DATA", help="A public table; give one or more."),
+    ],
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    fit_epsilon: Annotated[
+        float, typer.Option("--fit-epsilon", metavar="E", help="The budget of the fit to come.")
+    ] = 1.0,
+    marginals: Annotated[
+        int, typer.Option("--marginals", metavar="N", help="Judge on at most so many queries.")
+    ] = 256,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="The data set in the book.")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
+    from admeasure.cli import screen as verb
+
+    verb.screen(
+        data,
+        public,
+        schema,
+        workload,
+        epsilon,
+        delta,
+        fit_epsilon,
+        marginals,
+        ledger,
+        dataset,
+        seed,
         json=json,
     )
 
@@ -243,13 +311,21 @@ def evaluate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="For the sampled rows.")
     ] = None,
+    future: Annotated[
+        str | None,
+        typer.Option(
+            "--future",
+            metavar="F",
+            help="Error on queries not yet known: zipf:1of3:drift=0.2:draws=200:seed=0.",
+        ),
+    ] = None,
     *,
     json: Json = False,
 ) -> None:
     """Errors against the private table. NOT PRIVATE."""
     from admeasure.cli import judging
 
-    judging.evaluate(target, data, schema, workload, rows, seed, json=json)
+    judging.evaluate(target, data, schema, workload, rows, seed, future, json=json)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.asked import workload_of
 from admeasure.cli.console import Bar, banner, note, progress, say, say_json, warn
 from admeasure.cli.options import mechanism_of
 from admeasure.cli.profile import profiled
@@ -39,6 +40,7 @@ class Request:
     dataset: str | None
     seed: int | None
     resume: bool
+    augment: int | None = None
 
 
 def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
@@ -64,11 +66,6 @@ def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) ->
 def _checked(request: Request, known: Sequence[str]) -> Mechanism:
     if request.data.startswith("-"):
         raise UsageError(f"DATA comes first, then options such as {request.data}.")
-    if request.public is not None:
-        raise UsageError(
-            "--public is reserved: no mechanism of this version learns from a public table. "
-            "Leave it out."
-        )
     if (request.ledger is None) != (request.dataset is None):
         raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
     return mechanism_of(request.mechanism, request.options, known)
@@ -84,10 +81,11 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
             return run_fit(
                 request.data,
                 request.schema,
-                workload=request.workload,
+                workload=workload_of(request.workload, request.schema, request.augment),
                 mechanism=mechanism,
                 epsilon=request.epsilon,
                 delta=request.delta,
+                public=request.public,
                 out=request.out,
                 charge_to=charge_to,
                 seed=request.seed,

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.asked import future_json, say_future
 from admeasure.cli.console import banner, note, progress, say, say_json, table
 from admeasure.cli.files import refuse_to_overwrite, write_text
 from admeasure.errors import UsageError
 from admeasure.evaluate import NOT_PRIVATE, Errors, compare
+from admeasure.evaluate.future import future_error
 from admeasure.release import Release
 from admeasure.report.text import text_report
 from admeasure.schema import Privacy, Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 from admeasure.workload import Workload, parse_workload
+from admeasure.workload.history import parse_future
 
 MARK = ".NOT-PRIVATE"
 
@@ -26,6 +29,7 @@ def evaluate(
     workload_text: str,
     rows: int | None,
     seed: int | None,
+    future_text: str | None = None,
     *,
     json: bool,
 ) -> None:
@@ -33,6 +37,7 @@ def evaluate(
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
     schema = Schema.load(schema_path)
     workload = parse_workload(workload_text, schema.domain)
+    future = None if future_text is None else parse_future(future_text, schema.domain)
     release = Release.load(target) if Path(target).is_dir() else None
     if release is None and rows is not None:
         raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
@@ -42,20 +47,24 @@ def evaluate(
         truth = open_source(data, schema, progress=make(f"reading {data}"))
         make("comparing")
         if release is None:
-            table_source = open_source(target, without_unit(schema), progress=None)
-            errors = compare(truth.counts, table_source.counts, workload, schema.domain)
+            believed = open_source(target, without_unit(schema), progress=None).counts
         else:
-            errors = compare(truth.counts, release.model.marginals, workload, schema.domain)
+            believed = release.model.marginals
+        errors = compare(truth.counts, believed, workload, schema.domain)
+        unknown = None if future is None else future_error(truth.counts, believed, future)
         sampled = None
         if release is not None and rows is not None:
             sampled = _sampled(release, rows, seed, workload, truth.counts)
     if json:
         facts: dict[str, Any] = {"stamp": NOT_PRIVATE, "target": target, **errors.to_json()}
+        facts |= future_json(unknown)
         say_json(facts if sampled is None else facts | {"sampled": sampled.to_json()})
         return
     banner(NOT_PRIVATE)
     kind = "the model's answers" if release is not None else target
     _print(errors, kind, sampled, rows)
+    if unknown is not None and future_text is not None:
+        say_future(unknown, future_text)
     banner(NOT_PRIVATE)
 
 

@@ -11,6 +11,7 @@ from admeasure.cli.options import mechanism_of
 from admeasure.errors import UsageError
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.privacy.convert import rho_of
+from admeasure.public.read import given_public
 from admeasure.schema import Schema
 from admeasure.workload import parse_workload
 
@@ -25,6 +26,7 @@ def plan(
     delta: float,
     name: str | None,
     rows: int | None,
+    public: str | None,
     extra: Sequence[str],
     known: Sequence[str],
     *,
@@ -35,6 +37,7 @@ def plan(
     rho = Fraction(rho_of(epsilon, delta))
     mechanism = mechanism_of(name, extra, known)
     schema = Schema.load(schema_path)
+    mechanism = given_public(mechanism, public, schema)
     workload = parse_workload(workload_text, schema.domain)
     workload.validate(schema.domain)
     mechanism.check(schema.domain, workload, schema.zeros)

@@ -19,8 +19,8 @@ independent given the past, and zCDP adds up over adaptive steps (Bun and Steink
 
 The paper composes pure DP, with ε_t as above, by advanced composition; the scores and samples are
 the same. Round 1 has all scores equal and costs nothing. Here ρ is given and η follows: round t
-gets the part (t - 1)² of it. The records are computed from the samples alone, so solving costs nothing;
-that a solver stopped early depends on the samples and the machine, not on the table.
+gets the part (t - 1)² of it. The records are computed from the samples alone, so solving costs
+nothing; that a solver stopped early depends on the samples and the machine, not on the table.
 """
 
 from __future__ import annotations

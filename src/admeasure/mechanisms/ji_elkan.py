@@ -170,7 +170,7 @@ def minimised(
 
     J is smooth and strongly convex, so this ends for every table.
     """
-    beta = np.zeros(private.shape[1])
+    beta = np.zeros(public.get_shape()[1])
 
     def value(at: np.ndarray) -> float:
         fit = times @ np.logaddexp(0, -(private @ at)) + weights @ np.logaddexp(0, public @ at)

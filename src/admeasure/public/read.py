@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from admeasure.errors import DataError
+from admeasure.errors import DataError, UsageError
+from admeasure.mechanisms.base import LearnsFromPublic, Mechanism
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle
@@ -84,3 +85,15 @@ def _opened(data: Any) -> tuple[list[str], int, Callable[[str], Stored]]:
         return stored_array(np.ma.getdata(joined) if whole else joined)
 
     return names, rows, column
+
+
+def given_public(mechanism: Mechanism, data: Any, schema: Schema) -> Mechanism:
+    """The mechanism with the public table that was named for it; unchanged where none was."""
+    if data is None:
+        return mechanism
+    if not isinstance(mechanism, LearnsFromPublic):
+        raise UsageError(
+            f"{mechanism.name} learns nothing from a public table. Leave --public out, or use "
+            "pmw-pub or pep-pub."
+        )
+    return mechanism.with_public(read_public(data, schema))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
+from admeasure.workload import history
 from admeasure.workload.builders import (
     all_kway,
     random_kway,
@@ -25,6 +26,7 @@ FORMS = (
     "skewed:256:3way:seed=0",
     "random:64:3way:seed=0",
     "threshold:2of3:64:seed=0",
+    history.FORM,
     "a TOML file",
 )
 _N = r"\d{1,9}"
@@ -53,6 +55,8 @@ def parse_workload(text_or_path: str | Path, domain: Domain) -> Workload:
         for rule, build in _RULES.items():
             if match := re.fullmatch(rule, text, re.DOTALL):
                 return build(domain, match.groupdict())
+        if history.is_history(text):
+            return history.parse_history(text, domain)
     if isinstance(text_or_path, Path) or text.endswith(".toml") or os.path.isfile(text):
         return load_workload(Path(text_or_path), domain)
     raise WorkloadError(f"There is no workload {text!r}. The forms are {', '.join(FORMS)}.")

@@ -19,11 +19,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from admeasure.families.graphical.tree import Clique, cells_of
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 def closure(cliques: Iterable[Clique]) -> list[Clique]:
@@ -40,7 +43,7 @@ def closure(cliques: Iterable[Clique]) -> list[Clique]:
 class Effects:
     """The effects of all sets in the closure of `cliques`, as one vector.
 
-    `total` applies to tables on `cliques`, laid end to end.
+    `of` and `spread` work on tables on `cliques`, laid end to end.
     """
 
     def __init__(self, levels: Sequence[int], cliques: Sequence[Clique]) -> None:
@@ -120,6 +123,8 @@ class Effects:
 
 def _csr(blocks: list[np.ndarray], data: list[np.ndarray], columns: int) -> sparse.csr_array:
     """Rows with a fixed number of entries within each block, put together without sorting."""
+    from scipy import sparse  # takes a third of a second, which only a fit should pay
+
     rows = sum(len(block) for block in blocks)
     lengths = np.repeat([block.shape[1] for block in blocks], [len(block) for block in blocks])
     indptr = np.concatenate([[0], np.cumsum(lengths)])

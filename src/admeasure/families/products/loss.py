@@ -170,6 +170,7 @@ def table_loss(P: Any, data: Tables) -> Any:
 
 def _table_pass(P: Any, data: Tables) -> tuple[Any, Any]:
     """The loss and its gradient, `chunk` tiles at a time."""
+    P = jnp.asarray(P)
     chunk = 4 if jax.default_backend() == "cpu" else 64
     rows = P.shape[1]
 

@@ -1,0 +1,92 @@
+"""`screen`: which public table to use, if any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from admeasure.cli.console import banner, progress, say, say_json, table, warn
+from admeasure.errors import UsageError
+from admeasure.public.screening import Screening
+from admeasure.public.screening import screen as run_screen
+from admeasure.run import ChargeTo
+from admeasure.schema import Schema
+
+
+def screen(
+    data: str,
+    public: Sequence[str],
+    schema_path: Path,
+    workload: str,
+    epsilon: float,
+    delta: float,
+    fit_epsilon: float,
+    marginals: int,
+    ledger: Path | None,
+    dataset: str | None,
+    seed: int | None,
+    *,
+    json: bool,
+) -> None:
+    if (ledger is None) != (dataset is None):
+        raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
+    names = _names(public)
+    charge_to = ChargeTo(ledger, dataset) if ledger is not None and dataset is not None else None
+    if seed is not None:
+        warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
+    with progress() as make:
+        make(f"screening {len(names)} public table(s)")
+        found = run_screen(
+            data,
+            names,
+            Schema.load(schema_path),
+            workload=workload,
+            epsilon=epsilon,
+            delta=delta,
+            fit_epsilon=fit_epsilon,
+            marginals=marginals,
+            charge_to=charge_to,
+            seed=seed,
+        )
+    if json:
+        say_json(asdict(found))
+    else:
+        _print(found, fit_epsilon)
+
+
+def _names(public: Sequence[str]) -> dict[str, str]:
+    """Paths by a short name: the file's own where that tells them apart."""
+    short = [Path(p).name for p in public]
+    if len(set(public)) < len(public):
+        raise UsageError("A public table is named twice. Name each once.")
+    return dict(zip(short if len(set(short)) == len(short) else public, public, strict=True))
+
+
+def _print(found: Screening, fit_epsilon: float) -> None:
+    if not found.private:
+        banner("NOT PRIVATE: made with a seeded random generator, for tests and research only")
+    lines = [
+        [c.name, f"{c.error:.4f}", f"{c.low:.4f} to {c.high:.4f}", f"{c.records:,}", c.verdict]
+        for c in found.candidates
+    ]
+    heads = ["public table", "best-mixture error", "95% interval", "records", "verdict"]
+    for line in table(heads, lines):
+        say(line)
+    say()
+    if found.marginals < found.of_marginals:
+        say(
+            f"Judged on {found.marginals} of the workload's {found.of_marginals} queries, drawn at "
+            "random; on all of them the errors can only be larger."
+        )
+    say(
+        f"No reweighting of a table has a smaller largest error than its best-mixture error. "
+        f"Without public data, noise on every marginal at epsilon {fit_epsilon:g} would have about "
+        f"{found.alternative:.4f}."
+    )
+    if all(c.verdict == "do not use" for c in found.candidates):
+        say("None of these tables should be used: aim or gaussian can do better without.")
+    say(f"Spent: rho {found.rho:.6g} (epsilon {found.epsilon:g} at delta {found.delta:g}).")
+    for c in found.candidates:
+        for text in c.notes:
+            say(text)

@@ -1,0 +1,74 @@
+"""How well a release answers queries that nobody has asked yet. NOT PRIVATE.
+
+Avent and Korolova (2023), Definition 5.3: the future error is the expectation, over queries Q drawn
+from a distribution T_F and over the mechanism, of the largest error of any cell or target of Q, in
+shares of the rows. Estimated by the mean over independent draws, with a normal interval. One
+release is one outcome of the mechanism; give errors of several releases to `pooled` for both
+sources of randomness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from admeasure.evaluate.errors import Answers
+from admeasure.workload.history import Future
+
+TABLES_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class FutureError:
+    """The mean of the draws' largest errors, and an interval that holds with `confidence`."""
+
+    error: float
+    low: float
+    high: float
+    draws: int
+    distinct: int
+    confidence: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndarray:
+    """For each draw the largest error of its query."""
+    drawn = future.counts()
+    queries = sorted(drawn, key=lambda q: q.columns)
+    rows = float(truth([()])[0])
+    found: list[float] = []
+    for start in range(0, len(queries), TABLES_AT_ONCE):
+        batch = queries[start : start + TABLES_AT_ONCE]
+        columns = [query.columns for query in batch]
+        for query, true, believed in zip(batch, truth(columns), estimate(columns), strict=True):
+            total = float(np.sum(believed))
+            answer = np.asarray(query.answer(believed), np.float64) / (total if total > 0 else 1.0)
+            worst = float(np.abs(answer - query.answer(true) / rows).max())
+            found += [worst] * drawn[query]
+    return np.asarray(found)
+
+
+def future_error(
+    truth: Answers, estimate: Answers, future: Future, *, confidence: float = 0.95
+) -> FutureError:
+    """The future error of one release, or of any synthetic table."""
+    errors = largest_errors(truth, estimate, future)
+    return pooled([errors], distinct=len(future.counts()), confidence=confidence)
+
+
+def pooled(runs: Sequence[np.ndarray], *, distinct: int, confidence: float = 0.95) -> FutureError:
+    """Of several independent releases; draws of one release are not taken as independent of each
+    other where there is more than one: the interval is then that of the releases' means."""
+    means = np.array([np.mean(r) for r in runs])
+    sample = means if len(runs) > 1 else np.asarray(runs[0])
+    mean = float(np.mean(means))
+    wide = norm.ppf((1 + confidence) / 2) * float(np.std(sample, ddof=1)) / math.sqrt(len(sample))
+    draws = sum(len(r) for r in runs)
+    return FutureError(mean, max(0.0, mean - wide), mean + wide, draws, distinct, confidence)

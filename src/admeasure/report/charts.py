@@ -1,0 +1,244 @@
+"""Small charts as inline SVG: pure functions from numbers and names to markup.
+
+Promises: every name is escaped; every chart that stands alone has a role, a label and a longer
+description; colours are classes (`c-…`) that a style sheet defines for light, dark and print, so no
+colour is written here; nothing refers to anything outside the page. Bars carry no text: they stand
+in the rows of a table that has the numbers, and are hidden from screen readers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+LABEL_LENGTH = 22
+"""Characters of a name inside a drawing; the full name is in its tooltip."""
+
+
+def shortened(name: str, length: int = LABEL_LENGTH) -> str:
+    """A name that fits.
+
+    >>> shortened("a very long name of a column", 12)
+    'a very long…'
+    """
+    return name if len(name) <= length else name[: length - 1].rstrip() + "…"
+
+
+def number(value: float) -> str:
+    """A coordinate: two decimals at most, no exponent, never NaN.
+
+    >>> number(12.3456), number(float("nan")), number(3.0)
+    ('12.35', '0', '3')
+    """
+    if not math.isfinite(value):
+        return "0"
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def interval_bar(value: float, low: float, high: float, most: float) -> Markup:
+    """A bar to `value` with a whisker from `low` to `high`, on a scale from 0 to `most`."""
+    v, a, b = (100 * _part(x, most) for x in (value, low, high))
+    return _bar_frame(
+        f'<rect class="c-bar" x="0" y="3" width="{number(v)}" height="10"/>'
+        f'<path class="c-whisker" d="M{number(a)} 8H{number(b)}'
+        f'M{number(a)} 4V12M{number(b)} 4V12"/>'
+    )
+
+
+def plain_bar(value: float, most: float, kind: str = "bar") -> Markup:
+    """A bar alone; `kind` is a class of the style sheet: bar, good, fair, poor."""
+    width = number(100 * _part(value, most))
+    return _bar_frame(
+        f'<rect class="c-track" x="0" y="3" width="100" height="10"/>'
+        f'<rect class="c-{escape(kind)}" x="0" y="3" width="{width}" height="10"/>'
+    )
+
+
+def twin_bars(first: float, second: float, most: float) -> Markup:
+    """Two bars one above the other: the private table's, then the release's."""
+    a, b = (number(100 * _part(x, most)) for x in (first, second))
+    return _bar_frame(
+        f'<rect class="c-true" x="0" y="1" width="{a}" height="6.5"/>'
+        f'<rect class="c-bar" x="0" y="8.5" width="{b}" height="6.5"/>'
+    )
+
+
+def _part(value: float, most: float) -> float:
+    if not (math.isfinite(value) and most > 0):
+        return 0.0
+    return min(1.0, max(0.0, value / most))
+
+
+def _bar_frame(inside: str) -> Markup:
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true" '
+        f'focusable="false">{inside}</svg>'
+    )
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """One pair: its value from 0 to 1, None where it is not known, and whether it is uncertain."""
+
+    value: float | None
+    uncertain: bool = False
+
+
+def heat_map(
+    names: Sequence[str],
+    cells: dict[tuple[int, int], HeatCell],
+    *,
+    title: str,
+    description: str,
+    measure: str,
+) -> Markup:
+    """A lower triangle of pairs, the darker the stronger. `cells` has (row, column), row > column.
+
+    A pair that is uncertain has a ring in it, one that is not known a cross.
+    """
+    n = len(names)
+    side = 26 if n <= 14 else (20 if n <= 24 else 14)
+    left, bottom = 150, 130
+    width, height = left + side * max(1, n - 1) + 40, 8 + side * max(1, n - 1) + bottom
+    parts: list[str] = []
+    for row in range(1, n):
+        y = 8 + side * (row - 1)
+        parts.append(_name(names[row], left - 6, y + side * 0.68, "end"))
+        for column in range(row):
+            cell = cells.get((row, column), HeatCell(None))
+            parts.append(
+                _heat_cell(cell, left + side * column, y, side, (names[row], names[column]))
+            )
+    for column in range(n - 1):
+        x, y = left + side * (column + 0.5), 8 + side * (n - 1) + 8
+        parts.append(_name(names[column], x, y, "end", turned=True))
+    return _figure(width, height, "".join(parts), title, f"{description} Shade: {measure}.")
+
+
+def _heat_cell(
+    cell: HeatCell, x: float, y: float, side: int, names: tuple[str, str]
+) -> str:
+    x, y, s = x + 1, y + 1, side - 2
+    where = f'x="{number(x)}" y="{number(y)}" width="{s}" height="{s}"'
+    said = "not known" if cell.value is None else f"{cell.value:.2f}"
+    hint = f"{names[0]} and {names[1]}: {said}" + (
+        ", not measured together" if cell.uncertain else ""
+    )
+    tip = f"<title>{escape(hint)}</title>"
+    if cell.value is None:
+        cross = f"M{number(x + 3)} {number(y + 3)}l{s - 6} {s - 6}m0 {6 - s}l{6 - s} {s - 6}"
+        return f'<g>{tip}<rect class="c-track" {where}/><path class="c-faint" d="{cross}"/></g>'
+    shade = number(min(1.0, max(0.0, cell.value)) ** 0.7)
+    ring = ""
+    if cell.uncertain:
+        middle = f'cx="{number(x + s / 2)}" cy="{number(y + s / 2)}" r="{number(s / 7)}"'
+        ring = f'<circle class="c-ring" {middle}/>'
+    return (
+        f'<g>{tip}<rect class="c-track" {where}/>'
+        f'<rect class="c-heat" fill-opacity="{shade}" {where}/>{ring}</g>'
+    )
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point with its name."""
+
+    x: float
+    y: float
+    name: str
+    kind: str = "bar"
+
+
+def scatter(
+    dots: Sequence[Dot], *, x_title: str, y_title: str, title: str, description: str
+) -> Markup:
+    """Points in a square with the diagonal x = y, both axes from 0 to the same end."""
+    most = max([*(d.x for d in dots), *(d.y for d in dots), 1e-6])
+    step = nice_step(most)
+    end = step * math.ceil(most / step - 1e-9)
+    left, top, size = 56, 12, 280
+    scale = size / end
+    parts = [
+        f'<rect class="c-plot" x="{left}" y="{top}" width="{size}" height="{size}"/>',
+        f'<path class="c-faint" d="M{left} {top + size}L{left + size} {top}"/>',
+    ]
+    ticks = round(end / step)
+    for i in range(ticks + 1):
+        at, said = i * step * scale, f"{i * step:.4g}"
+        parts.append(_text(left + at, top + size + 16, said, "middle"))
+        parts.append(_text(left - 6, top + size - at + 4, said, "end"))
+    for dot in dots:
+        place = f'cx="{number(left + dot.x * scale)}" cy="{number(top + size - dot.y * scale)}"'
+        tip = f"<title>{escape(f'{dot.name}: {dot.x:.4f}, {dot.y:.4f}')}</title>"
+        parts.append(f'<circle class="c-dot c-{escape(dot.kind)}" {place} r="3.5">{tip}</circle>')
+    parts.append(_text(left + size / 2, top + size + 36, x_title, "middle"))
+    turned = f'transform="translate(14 {top + size / 2}) rotate(-90)"'
+    parts.append(f'<text class="c-label" text-anchor="middle" {turned}>{escape(y_title)}</text>')
+    return _figure(left + size + 16, top + size + 46, "".join(parts), title, description)
+
+
+def nice_step(most: float, ticks: int = 5) -> float:
+    """A round distance between about `ticks` marks from 0 to `most`.
+
+    >>> nice_step(0.9), nice_step(2.0), nice_step(37)
+    (0.2, 0.5, 10.0)
+    """
+    rough = most / ticks
+    size = 10 ** math.floor(math.log10(rough))
+    return next(m * size for m in (1, 2, 5, 10) if m * size >= rough * (1 - 1e-9))
+
+
+def steps(
+    values: Sequence[float], *, x_title: str, y_title: str, title: str, description: str
+) -> Markup:
+    """A line over rounds: round 1 at the left, values from 0 upwards."""
+    most = max([*values, 1e-9])
+    left, top, width, height = 56, 12, 420, 150
+    across = width / max(1, len(values) - 1)
+    points = [
+        f"{number(left + i * across)} {number(top + height * (1 - _part(v, most)))}"
+        for i, v in enumerate(values)
+    ]
+    parts = [
+        f'<rect class="c-plot" x="{left}" y="{top}" width="{width}" height="{height}"/>',
+        f'<polyline class="c-line" points="{" ".join(points)}"/>' if len(points) > 1 else "",
+        *(
+            f'<circle class="c-dot c-bar" cx="{p.split()[0]}" cy="{p.split()[1]}" r="2.5"/>'
+            for p in (points if len(points) <= 60 else ())
+        ),
+        _text(left - 6, top + 10, f"{most:.3g}", "end"),
+        _text(left - 6, top + height, "0", "end"),
+        _text(left + width / 2, top + height + 20, x_title, "middle"),
+    ]
+    turned = f'transform="translate(14 {top + height / 2}) rotate(-90)"'
+    parts.append(f'<text class="c-label" text-anchor="middle" {turned}>{escape(y_title)}</text>')
+    return _figure(left + width + 16, top + height + 30, "".join(parts), title, description)
+
+
+def _name(name: str, x: float, y: float, anchor: str, *, turned: bool = False) -> str:
+    place = f'x="{number(x)}" y="{number(y)}"'
+    if turned:
+        place = f'transform="translate({number(x + 4)} {number(y)}) rotate(-60)"'
+    short = escape(shortened(name))
+    return (
+        f'<text class="c-label" text-anchor="{anchor}" direction="ltr" {place}>'
+        f"<title>{escape(name)}</title>{short}</text>"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    place = f'x="{number(x)}" y="{number(y)}"'
+    return f'<text class="c-label" text-anchor="{anchor}" {place}>{escape(text)}</text>'
+
+
+def _figure(width: float, height: float, inside: str, title: str, description: str) -> Markup:
+    said = escape(f"{title}. {description}")
+    return Markup(
+        f'<svg class="figure" viewBox="0 0 {number(width)} {number(height)}" '
+        f'width="{number(width)}" height="{number(height)}" role="img" aria-label="{said}">'
+        f"<desc>{escape(description)}</desc>{inside}</svg>"
+    )

@@ -1,0 +1,247 @@
+"""What the internal report adds: the release beside the private table. NOT PRIVATE.
+
+Everything here reads true counts. It is for the steward who holds the table and decides whether to
+publish; nothing of it may be published, and whatever shows it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.errors import UsageError
+from admeasure.evaluate import Errors, compare
+from admeasure.evaluate.errors import Answers
+from admeasure.release import Release
+from admeasure.report.charts import Dot, HeatCell
+from admeasure.report.facts import (
+    PAIRED,
+    RANKED,
+    Pairs,
+    Ranked,
+    batches,
+    cramers_v,
+    evenly,
+)
+
+CELLS_SHOWN = 20
+LEVELS_SHOWN = 16
+HISTOGRAMS = 60
+
+
+@dataclass(frozen=True)
+class TrueMarginal:
+    """A marginal's true L1 error in shares, and the bound that the release gave, if any."""
+
+    columns: Columns
+    error: float
+    bound: float | None = None
+
+    @property
+    def broken(self) -> bool:
+        return self.bound is not None and self.error > self.bound
+
+
+@dataclass(frozen=True)
+class BySize:
+    """Errors over the marginals of k columns: those of the workload and all inside them."""
+
+    k: int
+    marginals: int
+    mean: float
+    worst: float
+    rmse: float
+    """Of single cells."""
+
+
+@dataclass(frozen=True)
+class WorstCell:
+    """A cell of a workload's marginal; shares of the rows."""
+
+    where: tuple[tuple[str, str], ...]
+    true: float
+    believed: float
+
+    @property
+    def error(self) -> float:
+        return abs(self.true - self.believed)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A column's levels with their true share and the release's."""
+
+    name: str
+    error: float
+    levels: tuple[tuple[str, float, float], ...]
+    left_out: int
+
+    @property
+    def most(self) -> float:
+        return max((max(a, b) for _, a, b in self.levels), default=0.0)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A structural zero: rows of the table that it rules out, and expected rows of the release."""
+
+    columns: Columns
+    true_rows: int
+    believed_rows: float | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    rows: int
+    errors: Errors
+    marginals: tuple[TrueMarginal, ...]
+    """Of the workload, worst first."""
+    by_size: tuple[BySize, ...]
+    cells: tuple[WorstCell, ...]
+    histograms: tuple[Histogram, ...]
+    true_pairs: Pairs
+    apart: Pairs
+    """The distance between the true dependence and the release's."""
+    violations: tuple[Violation, ...]
+
+    @property
+    def dots(self) -> list[Dot]:
+        return [
+            Dot(m.error, m.bound, ", ".join(m.columns), "poor" if m.broken else "bar")
+            for m in self.marginals
+            if m.bound is not None
+        ]
+
+    @property
+    def broken(self) -> int:
+        return sum(m.broken for m in self.marginals)
+
+
+def look(release: Release, truth: Answers, ranked: Sequence[Ranked], pairs: Pairs) -> Truth:
+    """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
+    rows = int(truth([()])[0])
+    errors = compare(truth, release.model.marginals, release.workload, release.schema.domain)
+    marginals, by_size, cells = _marginals(release, truth, rows, ranked)
+    true_pairs = _true_pairs(truth, pairs)
+    return Truth(
+        rows=rows,
+        errors=errors,
+        marginals=marginals,
+        by_size=by_size,
+        cells=cells,
+        histograms=_histograms(release, truth, rows),
+        true_pairs=true_pairs,
+        apart=_apart(pairs, true_pairs),
+        violations=_violations(release, truth),
+    )
+
+
+def _marginals(
+    release: Release, truth: Answers, rows: int, ranked: Sequence[Ranked]
+) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[WorstCell, ...]]:
+    bounds = {r.columns: r.error for r in ranked}
+    workload = set(release.workload.marginals())
+    marginals: list[TrueMarginal] = []
+    sizes: dict[int, list[tuple[float, float, int]]] = {}
+    cells: list[WorstCell] = []
+    chosen = [*bounds, *evenly([c for c in release.workload.closure() if c not in bounds], RANKED)]
+    for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
+        sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
+        for columns, counts, believed in sides:
+            true, other = counts / rows, _shares(believed)
+            apart = np.abs(true - other)
+            error = float(apart.sum())
+            squares = float(np.square(apart).sum())
+            sizes.setdefault(len(columns), []).append((error, squares, apart.size))
+            if columns in workload:
+                marginals.append(TrueMarginal(columns, error, bounds.get(columns)))
+                cells += _worst_cells(release, columns, true, other)
+                cells = sorted(cells, key=lambda c: (-c.error, c.where))[:CELLS_SHOWN]
+    by_size = tuple(_by_size(k, found) for k, found in sorted(sizes.items()))
+    return tuple(sorted(marginals, key=lambda m: (-m.error, m.columns))), by_size, tuple(cells)
+
+
+def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:
+    errors = [error for error, _, _ in found]
+    squares, cells = sum(s for _, s, _ in found), sum(n for _, _, n in found)
+    return BySize(
+        k, len(found), sum(errors) / len(errors), max(errors), float(np.sqrt(squares / cells))
+    )
+
+
+def _worst_cells(
+    release: Release, columns: Columns, true: np.ndarray, believed: np.ndarray
+) -> list[WorstCell]:
+    apart = np.abs(true - believed)
+    most = min(CELLS_SHOWN, apart.size)
+    found = []
+    for flat in np.argpartition(apart, apart.size - most, axis=None)[-most:]:
+        place = np.unravel_index(flat, apart.shape)
+        where = tuple(
+            (c, release.schema.column(c).labels[int(code)])
+            for c, code in zip(columns, place, strict=True)
+        )
+        found.append(WorstCell(where, float(true[place]), float(believed[place])))
+    return found
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    total = float(np.sum(counts))
+    return np.asarray(counts, dtype=float) / total if total > 0 else np.zeros(np.shape(counts))
+
+
+def _believed(release: Release, columns: Columns) -> np.ndarray | None:
+    """The release's counts, or None where it holds answers only and not this one."""
+    try:
+        return release.model.marginals([columns])[0]
+    except UsageError:
+        return None
+
+
+def _histograms(release: Release, truth: Answers, rows: int) -> tuple[Histogram, ...]:
+    found = []
+    for column in release.schema.columns:
+        believed = _believed(release, (column.name,))
+        if believed is None:
+            continue
+        (counts,) = truth([(column.name,)])
+        true, other = counts / rows, _shares(believed)
+        largest = np.argsort(-np.maximum(true, other), kind="stable")[:LEVELS_SHOWN]
+        levels = tuple(
+            (column.labels[int(i)], float(true[i]), float(other[i])) for i in sorted(largest)
+        )
+        error = float(np.abs(true - other).sum())
+        found.append(Histogram(column.name, error, levels, column.levels - len(levels)))
+    return tuple(sorted(found, key=lambda h: (-h.error, h.name))[:HISTOGRAMS])
+
+
+def _true_pairs(truth: Answers, pairs: Pairs) -> Pairs:
+    places = {name: i for i, name in enumerate(pairs.names[:PAIRED])}
+    cells = {}
+    for a, b in combinations(places, 2):
+        (table,) = truth([(a, b) if a < b else (b, a)])
+        row, column = max(places[a], places[b]), min(places[a], places[b])
+        cells[row, column] = HeatCell(cramers_v(table))
+    return Pairs(pairs.names, cells, pairs.left_out)
+
+
+def _apart(pairs: Pairs, true: Pairs) -> Pairs:
+    cells = {}
+    for place, cell in pairs.cells.items():
+        other = true.cells[place].value
+        apart = None if cell.value is None or other is None else cell.value - other
+        cells[place] = HeatCell(None if apart is None else abs(apart))
+    return Pairs(pairs.names, cells, pairs.left_out)
+
+
+def _violations(release: Release, truth: Answers) -> tuple[Violation, ...]:
+    found = []
+    for zero in release.schema.zeros:
+        (counts,), believed = truth([zero.columns]), _believed(release, zero.columns)
+        expected = None if believed is None else float(np.sum(believed[zero.mask]))
+        found.append(Violation(zero.columns, int(counts[zero.mask].sum()), expected))
+    return tuple(found)

@@ -1,0 +1,148 @@
+"""Eight processes, two thousand charges, one book: exact totals, nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from admeasure.errors import BudgetError
+from admeasure.fitting import fit
+from admeasure.mechanisms import build
+from admeasure.privacy.book import Book
+from admeasure.privacy.convert import rho_of
+from admeasure.run import ChargeTo
+from admeasure.schema import Schema
+
+PROCESSES, FITS = 8, 250
+EACH = Fraction(rho_of(0.05, 1e-6))
+
+
+def storm(book: Path, folder: Path, fits: int) -> list[str]:
+    """What each fit said that it spent, or that it was refused."""
+    script = Path(__file__).with_name("charges.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(book), str(PROCESSES), str(fits), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=550,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [line for n in range(PROCESSES) for line in (folder / str(n)).read_text().split()]
+
+
+@pytest.mark.slow
+def test_two_thousand_fits_in_eight_processes_add_up_exactly(tmp_path, tally):
+    path = tmp_path / "book.db"
+    book = Book.create(path, "toy", epsilon=50.0, delta=1e-6)
+    told = storm(path, tmp_path, FITS)
+    assert len(told) == PROCESSES * FITS == 2000
+    assert "refused" not in told
+    entries = book.history("toy")
+    assert len(entries) == len({e.id for e in entries}) == 2000
+    assert {e.status for e in entries} == {"released"}
+    assert {e.reserved for e in entries} == {EACH}
+    assert Counter(e.rho for e in entries) == Counter(map(Fraction, told))
+    assert book.account("toy").spent == sum(map(Fraction, told))
+    tally("budget book: charges by 8 processes at once", len(told))
+
+
+@pytest.mark.slow
+def test_a_total_that_suffices_for_some_is_spent_and_never_passed(tmp_path, tally):
+    """Reservations in flight may refuse a fit that would have fitted; none may slip through."""
+    path = tmp_path / "book.db"
+    book = Book.create(path, "toy", epsilon=0.3, delta=1e-6)
+    total = book.account("toy").rho
+    told = storm(path, tmp_path, 30)
+    granted = [Fraction(line) for line in told if line != "refused"]
+    assert len(granted) < len(told)
+    account = book.account("toy")
+    assert account.spent == sum(granted) <= total
+    assert total - account.spent < EACH
+    tally("budget book: charges by 8 processes at once", len(told))
+
+
+def attempt(book: Path):
+    return fit(
+        {"a": [0, 1, 1]},
+        Schema.coded("toy", {"a": 2}),
+        workload="all-1way",
+        mechanism=build("gaussian"),
+        epsilon=0.05,
+        delta=1e-6,
+        charge_to=ChargeTo(book, "toy"),
+    )
+
+
+def test_a_locked_book_is_a_clear_error_and_nothing_runs(tmp_path, monkeypatch):
+    path = tmp_path / "book.db"
+    Book.create(path, "toy", epsilon=1.0, delta=1e-6)
+    monkeypatch.setattr(Book, "open", classmethod(lambda cls, p: cls(Path(p), wait_seconds=0.1)))
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(BudgetError, match="in use by another process") as caught:
+        attempt(path)
+    assert "Nothing was charged" in str(caught.value)
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert Book(path).account("toy").spent == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="marks the file immutable")
+def test_a_read_only_book_is_a_clear_error_and_nothing_runs(tmp_path):
+    """Rights do not stop the superuser, so the database itself is opened read-only."""
+    path = tmp_path / "book.db"
+    Book.create(path, "toy", epsilon=1.0, delta=1e-6)
+    child = subprocess.run(
+        [sys.executable, "-c", READ_ONLY, str(path)], capture_output=True, text=True, check=False
+    )
+    assert child.returncode == 4, child.stderr
+    assert "read-only" in child.stderr
+    assert "Nothing was charged" in child.stderr
+    assert Book(path).account("toy").spent == 0
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from admeasure.errors import AdmeasureError
+path = Path(sys.argv[1])
+path.chmod(0o444)
+if os.geteuid() == 0:
+    os.chown(path, 0, 0)
+    path.parent.chmod(0o755)
+    for folder in path.parents:
+        try:
+            folder.chmod(folder.stat().st_mode | 0o055)
+        except PermissionError:
+            break
+        if folder.name.startswith("pytest-of"):
+            break
+    from admeasure.fitting import fit  # imported before the rights to read it are given up
+    from admeasure.mechanisms import build
+    from admeasure.run import ChargeTo
+    from admeasure.schema import Schema
+    import duckdb, numpy, scipy.stats
+    os.setegid(65534)
+    os.seteuid(65534)
+else:
+    path.parent.chmod(0o555)
+    from admeasure.fitting import fit
+    from admeasure.mechanisms import build
+    from admeasure.run import ChargeTo
+    from admeasure.schema import Schema
+try:
+    fit({"a": [0, 1]}, Schema.coded("toy", {"a": 2}), workload="all-1way",
+        mechanism=build("gaussian"), epsilon=0.05, delta=1e-6, charge_to=ChargeTo(path, "toy"))
+except AdmeasureError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
