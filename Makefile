@@ -3,6 +3,7 @@
 #   make demo    the whole path on the bundled table, under a minute
 #   make test    what CI runs: style, types, layers, all tests but those for a GPU
 #   make quick   the default tests alone, without the slow and the statistical ones
+#   make audit   the attacks on the guarantee, with the count of each; about ten minutes
 #   make bench   the benchmarks that need no data; see benchmarks/ for the others
 #   make clean   remove what these made
 #
@@ -17,7 +18,7 @@ FIND = for p in $(CANDIDATES); do if command -v $$p >/dev/null 2>&1 && \
 PYTHON ?= $(shell $(FIND))
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick style bench clean
+.PHONY: demo test quick style audit bench clean
 
 demo: $(VENV)/.installed
 	rm -rf demo-release
@@ -34,6 +35,9 @@ style: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+audit: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -n 2 tests/privacy
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py

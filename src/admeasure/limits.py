@@ -63,7 +63,7 @@ class Watch:
     """Limits and the moment from which time counts."""
 
     limits: Limits
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=lambda: time.perf_counter())
 
     def check(self, *_: object) -> None:
         """Raise `ResourceError` where a limit is reached. What a listener is told is ignored."""

@@ -110,6 +110,7 @@ class Run:
         self._journal: Journal | None = None
         self._resumed = resume
         self._token = secrets.token_hex(6)
+        self._reserved: list[int] = []
         interrupted = self._folder is not None and self._folder.exists()
         if resume and not interrupted:
             raise UsageError(
@@ -228,7 +229,7 @@ class Run:
     def _reserve(self, rho: Fraction) -> None:
         if self._book is None or self._request.charge_to is None or not rho:
             return
-        self._book.reserve(
+        number = self._book.reserve(
             self._request.charge_to.dataset,
             rho,
             mechanism=self._request.mechanism.name,
@@ -236,10 +237,14 @@ class Run:
             epsilon=float(self._request.epsilon),
             delta=float(self._request.delta),
         )
+        self._reserved.append(number)
 
     def _entries(self) -> list[Entry]:
+        """This run's entries: a fresh run knows their numbers, a resumed one finds its token."""
         if self._book is None or self._request.charge_to is None:
             return []
+        if not self._resumed:
+            return [self._book.entry(number) for number in self._reserved]
         history = self._book.history(self._request.charge_to.dataset)
         return [entry for entry in history if entry.release.endswith(f"[{self._token}]")]
 

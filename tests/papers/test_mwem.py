@@ -1,4 +1,5 @@
-"""MWEM against a literal transcription of Hardt, Ligett and McSherry (2012), Figure 1."""
+"""MWEM against a literal transcription of Hardt, Ligett and McSherry (2012), Figure 1, on every
+cell of a domain and on a list of records, with the reuse of past queries of PMW-Pub."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.families.explicit import ExplicitModel, MultiplicativeWeights, average
+from admeasure.families.explicit import ExplicitModel
+from admeasure.families.reweighting import MultiplicativeWeights, Reweighted, average
+from admeasure.families.support import Records, SupportModel
 from admeasure.fitting import fit
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.privacy.measurement import Measurement
@@ -17,7 +20,20 @@ from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.schema import Schema
 
 DOMAIN = Domain(("b", "a", "c"), (2, 3, 2))  # not in alphabetical order, on purpose
-RECORDS = list(product(range(2), range(3), range(2)))
+ALL_RECORDS = list(product(range(2), range(3), range(2)))
+TOTAL = 50.0
+FAMILIES = ["explicit", "support"]
+
+
+def model_on(family: str, rng: np.random.Generator) -> tuple[Reweighted, list[tuple[int, ...]]]:
+    """A random distribution, and its records in the order of its weights."""
+    if family == "explicit":
+        weights = rng.dirichlet(np.ones(len(ALL_RECORDS))).reshape(DOMAIN.levels)
+        return ExplicitModel(DOMAIN, weights, TOTAL), ALL_RECORDS
+    records = [ALL_RECORDS[i] for i in rng.permutation(len(ALL_RECORDS))[:8]]
+    codes = dict(zip(DOMAIN.columns, np.array(records, np.uint8).T, strict=True))
+    weights = rng.dirichlet(np.ones(len(records)))
+    return SupportModel(Records(codes, DOMAIN), weights, TOTAL), records
 
 
 def holds(query: Query, record: tuple[int, ...]) -> list[tuple[tuple[int, ...], bool]]:
@@ -35,20 +51,25 @@ def holds(query: Query, record: tuple[int, ...]) -> list[tuple[tuple[int, ...], 
     raise AssertionError(query)
 
 
-def literal_update(weights: dict, measurement: Measurement, total: float) -> dict:
-    """D(x) ∝ D(x) exp(q(x) (a - q(D)) / 2), one record and one cell at a time."""
-    query = measurement.query
+def literal_errors(weights: dict, measurement: Measurement) -> dict:
+    """a - q(D) for each cell of the query; a is cut to [0, 1], where every answer lies."""
     believed: dict = {}
     for record, weight in weights.items():
-        for cell, counted in holds(query, record):
+        for cell, counted in holds(measurement.query, record):
             believed[cell] = believed.get(cell, 0.0) + weight * counted
-    grown = {}
-    for record, weight in weights.items():
-        exponent = sum(
-            counted * (float(measurement.values[cell]) / total - believed[cell]) / 2
-            for cell, counted in holds(query, record)
-        )
-        grown[record] = weight * np.exp(exponent)
+    return {
+        cell: min(1.0, max(0.0, float(measurement.values[cell]) / TOTAL)) - believed[cell]
+        for cell in believed
+    }
+
+
+def literal_update(weights: dict, query: Query, errors: dict) -> dict:
+    """D(x) ∝ D(x) exp(q(x) (a - q(D)) / 2), one record and one cell at a time."""
+    grown = {
+        record: weight
+        * np.exp(sum(counted * errors[cell] / 2 for cell, counted in holds(query, record)))
+        for record, weight in weights.items()
+    }
     norm = sum(grown.values())
     return {record: weight / norm for record, weight in grown.items()}
 
@@ -58,23 +79,73 @@ QUERIES = [
     Marginal(["a", "c"]),
     ThresholdCell(["a", "b", "c"], 2, [2, 1, 1]),
     Marginal(["b"]),
+    Cell(["c"], [1]),
 ]
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_updates_agree_with_the_formula(passes: int) -> None:
-    rng = np.random.default_rng(1)
-    start = rng.dirichlet(np.ones(len(RECORDS)))
-    log = [
-        Measurement(q, np.asarray(rng.integers(0, 60, size=q.shape(DOMAIN))), 1.0) for q in QUERIES
+def measurements(rng: np.random.Generator) -> list[Measurement]:
+    return [
+        Measurement(q, np.asarray(rng.integers(-5, 60, size=q.shape(DOMAIN))), 1.0) for q in QUERIES
     ]
-    model = ExplicitModel(DOMAIN, start.reshape(DOMAIN.levels), total=50.0)
-    updated = MultiplicativeWeights(passes).update(model, log)
-    expected = dict(zip(RECORDS, start, strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("newest", range(len(QUERIES)))
+def test_updates_with_the_newest_agree_with_the_formula(
+    family: str, passes: int, newest: int
+) -> None:
+    rng = np.random.default_rng(1)
+    model, records = model_on(family, rng)
+    log = measurements(rng)[: newest + 1]
+    updated = MultiplicativeWeights("none", passes).update(model, log)
+    expected = dict(zip(records, model.weights.ravel(), strict=True))
     for _ in range(passes):
-        for measurement in log if passes > 1 else log[-1:]:
-            expected = literal_update(expected, measurement, 50.0)
+        expected = literal_update(expected, log[-1].query, literal_errors(expected, log[-1]))
     assert np.allclose(updated.weights.ravel(), list(expected.values()), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("passes", [1, 3])
+def test_going_through_all_measurements_agrees_with_the_formula(family: str, passes: int) -> None:
+    rng = np.random.default_rng(2)
+    model, records = model_on(family, rng)
+    log = measurements(rng)
+    updated = MultiplicativeWeights("all", passes).update(model, log)
+    expected = dict(zip(records, model.weights.ravel(), strict=True))
+    for _ in range(passes):
+        for m in log:
+            expected = literal_update(expected, m.query, literal_errors(expected, m))
+    assert np.allclose(updated.weights.ravel(), list(expected.values()), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(5))
+def test_past_queries_with_large_errors_are_reused_as_pmw_pub_does(family: str, seed: int) -> None:
+    """An update with the newest, then one with each measurement whose error was at least half of
+    the newest's, all errors taken at the round's start."""
+    rng = np.random.default_rng(seed)
+    model, records = model_on(family, rng)
+    log = measurements(rng)
+    updated = MultiplicativeWeights("large").update(model, log)
+    expected = dict(zip(records, model.weights.ravel(), strict=True))
+    errors = [literal_errors(expected, m) for m in log]
+    sizes = [max(map(abs, e.values())) for e in errors]
+    large = [i for i in range(len(log)) if sizes[i] >= sizes[-1] / 2]
+    for i in [len(log) - 1, *large]:
+        expected = literal_update(expected, log[i].query, errors[i])
+    assert np.allclose(updated.weights.ravel(), list(expected.values()), rtol=0, atol=1e-12)
+
+
+def test_a_query_measured_twice_counts_once_with_the_mean_of_its_answers() -> None:
+    model = ExplicitModel.uniform(DOMAIN, 100.0)
+    query = Cell(["a"], [0])
+    twice = [Measurement(query, np.asarray(v), 2.0) for v in (30, 50)]
+    once = [Measurement(query, np.asarray(40), 2.0)]
+    for reuse in ("none", "large", "all"):
+        family = MultiplicativeWeights(reuse)
+        both = family.update(model, twice).weights, family.update(model, once).weights
+        assert np.allclose(*both, atol=1e-15)
 
 
 def test_a_query_that_is_answered_too_low_is_raised() -> None:
@@ -95,6 +166,17 @@ def test_marginals_and_samples_follow_the_weights() -> None:
     counts = np.zeros(DOMAIN.levels)
     np.add.at(counts, tuple(rows[c] for c in DOMAIN.columns), 1)
     assert np.abs(counts - 1000 * weights).max() < 1
+
+
+def test_many_marginals_at_once_are_the_same_as_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    for family in FAMILIES:
+        model, _ = model_on(family, rng)
+        wanted = [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("a", "b", "c")]
+        together = model.marginals(wanted)
+        for columns, table in zip(wanted, together, strict=True):
+            assert np.allclose(table, TOTAL * model.project(model.weights, columns), atol=1e-12)
+            assert table.shape == DOMAIN.shape(columns)
 
 
 def test_the_average_is_the_mean_of_the_iterates() -> None:
@@ -131,13 +213,34 @@ def worst_error(table: dict[str, np.ndarray], **options) -> float:
 
 
 def test_reusing_past_measurements_lowers_the_error(table: dict[str, np.ndarray]) -> None:
-    with_reuse = worst_error(table, measure="cells", rounds=20, passes=50)
-    without = worst_error(table, measure="cells", rounds=20, passes=1)
-    assert with_reuse < without / 2
+    without = worst_error(table, measure="cells", rounds=20, reuse="none")
+    assert worst_error(table, measure="cells", rounds=20, reuse="large") < without
+    assert worst_error(table, measure="cells", rounds=20, reuse="all", passes=50) < without / 2
 
 
 def test_a_large_budget_gives_the_table_back(table: dict[str, np.ndarray]) -> None:
-    assert worst_error(table, measure="marginals", rounds=6, passes=500) < 0.02
+    assert worst_error(table, measure="marginals", rounds=6, reuse="all", passes=500) < 0.02
+
+
+@pytest.mark.parametrize("output", ["last", "average"])
+@pytest.mark.parametrize("measure", ["cells", "marginals"])
+def test_permute_and_flip_serves_too_and_is_charged_as_pure_dp(
+    table: dict[str, np.ndarray], measure, output
+) -> None:
+    release = fit(
+        table,
+        Schema.coded("toy", {"a": 4, "b": 4, "c": 3}),
+        workload="all-2way",
+        mechanism=Mwem(rounds=4, measure=measure, output=output, select="permute-and-flip"),
+        epsilon=1.0,
+        delta=1e-6,
+        seed=0,
+    )
+    choices = [e for e in release.log if e["event"] == "flip"]
+    assert len(choices) == 4
+    for event in choices:
+        numerator, denominator = map(int, event["rho"].split("/"))
+        assert event["epsilon"] ** 2 / 2 == pytest.approx(numerator / denominator)
 
 
 def test_a_domain_that_is_too_large_is_refused_with_its_size_and_what_fits() -> None:

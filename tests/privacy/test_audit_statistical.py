@@ -29,8 +29,8 @@ ALPHA = 1e-5
 RHO, DELTA = Fraction(1, 2), 0.1
 """A large delta and a small rho: what a few thousand runs can tell apart best."""
 
-SECONDS = 20.0
-MOST_RUNS, FEWEST_RUNS, HALVED_RUNS = 2000, 400, 400
+SECONDS = 10.0
+MOST_RUNS, FEWEST_RUNS, HALVED_RUNS = 2000, 300, 300
 
 
 class Halved(Draws):

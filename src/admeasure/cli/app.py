@@ -45,6 +45,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Confidence = Annotated[
     float, typer.Option("--confidence", metavar="P", help="How sure each interval is.")
 ]
+Conclusions = Annotated[
+    Path | None,
+    typer.Option("--conclusions", metavar="FILE", help="Conclusions that must hold (TOML)."),
+]
 Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
 
@@ -75,7 +79,7 @@ def demo(
         Path | None, typer.Option("--out", metavar="DIR", help="Where to put the files.")
     ] = None,
 ) -> None:
-    """The whole path on a bundled table of simulated people; under a minute."""
+    """The whole path on a bundled table; under a minute."""
     from admeasure.demo import tour
 
     tour.run(out)
@@ -174,6 +178,13 @@ def fit(
             "--augment", metavar="N", help="Add N random queries to a workload that is a history."
         ),
     ] = None,
+    max_memory: Annotated[
+        float | None,
+        typer.Option("--max-memory", metavar="MB", help="Stop when the process holds this much."),
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", metavar="S", help="Stop after this time.")
+    ] = None,
     *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
@@ -202,6 +213,8 @@ def fit(
             dataset=dataset,
             seed=seed,
             resume=resume,
+            max_memory=max_memory,
+            max_seconds=max_seconds,
             augment=augment,
         ),
         known(context),
@@ -285,15 +298,18 @@ def sample(
 @app.command()
 def answer(
     release: ReleasePath,
-    queries: Annotated[Path, typer.Argument(metavar="QUERIES", help="A query file (TOML).")],
+    queries: Annotated[
+        Path | None, typer.Argument(metavar="QUERIES", help="A query file (TOML).")
+    ] = None,
     confidence: Confidence = 0.95,
+    conclusions: Conclusions = None,
     *,
     json: Json = False,
 ) -> None:
     """Each question's answer with its interval. Costs no budget."""
     from admeasure.cli import asking
 
-    asking.answer(release, queries, confidence, json=json)
+    asking.answer(release, queries, confidence, conclusions, json=json)
 
 
 @app.command()
@@ -337,13 +353,57 @@ def report(
         typer.Option("--internal", metavar="DATA", help="Add true errors: NOT PRIVATE."),
     ] = None,
     confidence: Confidence = 0.95,
+    conclusions: Conclusions = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="FILE", help="Show what was ever spent on the data set."),
+    ] = None,
     *,
+    certificate: Annotated[
+        bool,
+        typer.Option(
+            "--certificate", help="The certificate alone: .html (one page), .json, .yaml."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
-    """What the release is, what it cost, how good it says it is. May be published."""
-    from admeasure.cli import judging
+    """What the release is, what it cost, how good it says it is. May be published.
 
-    judging.report(release, out, internal, confidence, force=force)
+    FILE.html is one page with charts, complete in itself; any other suffix is plain text.
+    """
+    from admeasure.cli import reporting
+
+    request = reporting.Request(
+        release, out, internal, confidence, conclusions, ledger, certificate
+    )
+    reporting.report(request, force=force)
+
+
+@app.command()
+def ui(
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where tables, runs and the book go.")
+    ] = Path("admeasure-work"),
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="0 takes any free port.", min=0, max=65535)
+    ] = 0,
+    *,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
+) -> None:
+    """A page on this machine that leads from a table to a release. Nobody else can reach it."""
+    from admeasure.cli import ui as page
+
+    page.serve(folder, port, browser=browser)
+
+
+@app.command()
+def audit(release: ReleasePath, *, json: Json = False) -> None:
+    """Recompute from a release's log that its certificate holds. Exit code 3 if it does not."""
+    from admeasure.cli import audit as verbs
+
+    raise typer.Exit(verbs.audit(release, json=json))
 
 
 @ledger.command("create")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.concluding import lines as conclusion_lines
 from admeasure.cli.console import banner, progress, say, say_json, table
 from admeasure.cli.files import refuse_suffix, refuse_to_overwrite
+from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
 from admeasure.schema.write import write_table
@@ -37,9 +40,21 @@ def sample(
     say(f"Wrote {count:,} synthetic rows with {len(columns)} columns to {out}.")
 
 
-def answer(path: Path, queries: Path, confidence: float, *, json: bool) -> None:
+def answer(
+    path: Path,
+    queries: Path | None,
+    confidence: float,
+    conclusions: Path | None = None,
+    *,
+    json: bool,
+) -> None:
+    if queries is None and conclusions is None:
+        raise UsageError("There is nothing to answer. Give QUERIES, --conclusions FILE, or both.")
     release = Release.load(path)
-    answers = release.answer(load_questions(queries, release.schema), confidence=confidence)
+    questions = [] if queries is None else load_questions(queries, release.schema)
+    stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
+    answers = release.answer(questions, confidence=confidence) if questions else []
+    verdicts = check_all(release, stated, confidence=confidence)
     stamp = release.certificate.stamp
     if json:
         say_json(
@@ -49,11 +64,19 @@ def answer(path: Path, queries: Path, confidence: float, *, json: bool) -> None:
                 "rows": release.rows,
                 "confidence": confidence,
                 "answers": [_record(a, release.rows) for a in answers],
+                "conclusions": [v.to_json() for v in verdicts],
             }
         )
         return
     if stamp:
         banner(stamp)
+    if answers:
+        _print(answers, release, confidence)
+    for line in conclusion_lines(verdicts):
+        say(line)
+
+
+def _print(answers: Sequence[Answer], release: Release, confidence: float) -> None:
     lines = [
         [a.name, f"{a.value:,.0f}", f"{a.low:,.0f}", f"{a.high:,.0f}", _percent(a, release), a.kind]
         for a in answers

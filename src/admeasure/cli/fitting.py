@@ -16,6 +16,7 @@ from admeasure.cli.run import Interrupted
 from admeasure.errors import UsageError
 from admeasure.fitting import ChargeTo
 from admeasure.fitting import fit as run_fit
+from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import Event
@@ -41,6 +42,8 @@ class Request:
     seed: int | None
     resume: bool
     augment: int | None = None
+    max_memory: float | None = None
+    max_seconds: float | None = None
 
 
 def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
@@ -90,6 +93,7 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
                 charge_to=charge_to,
                 seed=request.seed,
                 resume=request.resume,
+                limits=Limits(megabytes=request.max_memory, seconds=request.max_seconds),
                 listeners=(_spending(make, rho),),
                 reading=_first_used(make, f"reading {request.data}"),
             )

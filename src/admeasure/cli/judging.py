@@ -1,4 +1,4 @@
-"""`evaluate` and `report`: how good a release is, by the private table or by its own evidence."""
+"""`evaluate`: how good a release is, by the private table. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.cli.asked import future_json, say_future
-from admeasure.cli.console import banner, note, progress, say, say_json, table
-from admeasure.cli.files import refuse_to_overwrite, write_text
+from admeasure.cli.console import banner, progress, say, say_json, table
 from admeasure.errors import UsageError
 from admeasure.evaluate import NOT_PRIVATE, Errors, compare
 from admeasure.evaluate.future import future_error
 from admeasure.release import Release
-from admeasure.report.text import text_report
 from admeasure.schema import Privacy, Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.history import parse_future
-
-MARK = ".NOT-PRIVATE"
 
 
 def evaluate(
@@ -115,21 +111,3 @@ def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) 
     worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
     for line in table(["answered worst", "L1 error"], worst):
         say(line)
-
-
-def report(path: Path, out: Path, internal: str | None, confidence: float, *, force: bool) -> None:
-    if internal is not None and MARK not in out.name:
-        out = out.with_name(f"{out.stem}{MARK}{out.suffix}")
-    refuse_to_overwrite(out, force=force)
-    release = Release.load(path)
-    errors = None
-    if internal is not None:
-        with progress() as make:
-            source = open_source(internal, release.schema, progress=make(f"reading {internal}"))
-        errors = compare(
-            source.counts, release.model.marginals, release.workload, release.schema.domain
-        )
-    write_text(out, text_report(release, confidence=confidence, errors=errors))
-    if errors is not None:
-        note(NOT_PRIVATE)
-    say(f"Wrote {out}.")

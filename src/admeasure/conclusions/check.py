@@ -91,7 +91,13 @@ def check(release: Release, conclusion: Conclusion, *, confidence: float = 0.95)
         margins = _margins(evidence, conclusion, confidence)
     except UsageError as error:  # a release of answers only, which was not asked about these
         return Verdict(
-            conclusion.name, "cannot be told", confidence, False, None, (), note=str(error)
+            conclusion.name,
+            "cannot be told",
+            confidence,
+            in_release=False,
+            sure=None,
+            margins=(),
+            note=str(error),
         )
     agrees = all(m.value > 0 for m in margins)
     wanted: Outcome = "holds" if agrees else "does not hold"
@@ -123,9 +129,7 @@ def _largest(decided: Any) -> float | None:
     return 1 - math.exp(low)
 
 
-def _margins(
-    evidence: Evidence, conclusion: Conclusion, confidence: float
-) -> tuple[Margin, ...]:
+def _margins(evidence: Evidence, conclusion: Conclusion, confidence: float) -> tuple[Margin, ...]:
     beta = (1 - confidence) / len(conclusion.claims)
     return tuple(_margin(evidence, claim, beta) for claim in conclusion.claims)
 
@@ -150,9 +154,7 @@ def _apart(evidence: Evidence, terms: Sequence[Term], beta: float) -> tuple[floa
     return value, low, high
 
 
-def _together(
-    evidence: Evidence, terms: Sequence[Term], beta: float
-) -> tuple[float, float] | None:
+def _together(evidence: Evidence, terms: Sequence[Term], beta: float) -> tuple[float, float] | None:
     columns = canonical({c for term in terms for c in term.group.columns})
     found = evidence.estimate(columns)
     if found is None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def _claims(table: Mapping[str, Any], schema: Schema) -> Iterator[Claim]:
             groups = table["ordering"]
             if not isinstance(groups, list) or len(groups) < 2:
                 raise WorkloadError("ordering must be a list of two or more groups, largest first.")
-            for first, second in zip(groups, groups[1:], strict=False):
+            for first, second in pairwise(groups):
                 yield _larger(first, second, schema)
 
 

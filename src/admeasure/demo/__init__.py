@@ -1,1 +1,1 @@
-"""A tour of the package on a table of simulated people, bundled with its schema and questions."""
+"""A tour of the package on a bundled table: a release of UCI's Adult made with admeasure itself."""

@@ -24,37 +24,37 @@ def run(out: Path | None) -> None:
     folder = _folder(out)
     mechanism = next(name for name in PREFERRED if name in REGISTRY)
     _bundle(folder)
-    f = {name: str(folder / name) for name in ("people.csv", *FILES, "budget.db", "release")}
+    f = {name: str(folder / name) for name in ("adult.csv", *FILES, "budget.db", "release")}
     given = ["--schema", f["schema.toml"], "--workload", f["workload.toml"]]
 
     _tell(
-        f"A private table of simulated people, its schema, a workload and questions are in "
-        f"{folder}."
+        f"A table to be treated as private, its schema, a workload and questions are in {folder}.\n"
+        "(Nobody is in it: the rows are a release of UCI's Adult, made with admeasure.)"
     )
     _tell("The schema is written from public knowledge. Does the table satisfy it?")
-    _command("check", f["people.csv"], "--schema", f["schema.toml"])
+    _command("check", f["adult.csv"], "--schema", f["schema.toml"])
     _tell("A budget for all that will ever be released about these people:")
-    _command("ledger", "create", f["budget.db"], "--dataset", "people", "--epsilon", TOTAL)
+    _command("ledger", "create", f["budget.db"], "--dataset", "adult", "--epsilon", TOTAL)
     _tell("What would a third of it buy? This reads no data.")
     _command("plan", *given, "--epsilon", EPSILON, "--mechanism", mechanism)
     _tell("Spend it. Only this step reads the table; what it releases is noisy.")
     budget = ["--epsilon", EPSILON, "--mechanism", mechanism]
-    book = ["--ledger", f["budget.db"], "--dataset", "people"]
-    _command("fit", f["people.csv"], *given, *budget, *book, "--out", f["release"])
+    book = ["--ledger", f["budget.db"], "--dataset", "adult"]
+    _command("fit", f["adult.csv"], *given, *budget, *book, "--out", f["release"])
     _rows(mechanism, f["release"], folder)
     _tell("Questions, with intervals for the true counts. These cost nothing, as often as you ask.")
     _command("answer", f["release"], f["questions.toml"])
     _tell(
         "How to read it: 'rows' is the release's answer, and the true count lies between 'from' and"
-        "\n'to', but for one interval in twenty. A narrow interval is an answer to rely on. Married"
-        "\nchildren are ruled out by the schema, so the release has none."
+        "\n'to', but for one interval in twenty. A narrow interval is an answer to rely on."
+        "\nWho never worked has no occupation: the schema rules it out, so the release has none."
     )
     _tell("A summary that may be published with the release:")
     _command("report", f["release"], "-o", str(folder / "report.txt"))
     _tell("What is left of the budget:")
-    _command("ledger", "show", f["budget.db"], "--dataset", "people")
+    _command("ledger", "show", f["budget.db"], "--dataset", "adult")
     _tell("You hold the table, so you may look at the true errors. Nobody else may:")
-    _command("evaluate", f["release"], f["people.csv"], *given)
+    _command("evaluate", f["release"], f["adult.csv"], *given)
     _next(f, folder, time.perf_counter() - started)
 
 
@@ -67,7 +67,7 @@ def _rows(mechanism: str, release: str, folder: Path) -> None:
         _tell(f"{mechanism} answers questions and makes no rows, so there is nothing to sample.")
         return
     _tell("Synthetic rows, to be used in place of the table:")
-    _command("sample", release, "-n", "20000", "-o", str(folder / "synthetic.csv"))
+    _command("sample", release, "-n", "48842", "-o", str(folder / "synthetic.csv"))
 
 
 def _command(*argv: str) -> None:
@@ -108,8 +108,8 @@ def _made(folder: Path) -> Path:
 
 def _bundle(folder: Path) -> None:
     here = files("admeasure.demo")
-    table = gzip.decompress((here / "people.csv.gz").read_bytes())
-    (folder / "people.csv").write_bytes(table)
+    table = gzip.decompress((here / "adult.csv.gz").read_bytes())
+    (folder / "adult.csv").write_bytes(table)
     for name in FILES:
         (folder / name).write_bytes((here / name).read_bytes())
 

@@ -90,12 +90,12 @@ def settings(
 ) -> tuple[int, int, int]:
     """T, K and n' from public facts: budget, noisy number of rows, workload.
 
-    Single queries. With c = T K queries in all, an answer has noise σ = sqrt(c / ρ) rows, and a
-    query is told from m others when its error times sqrt(ρ / c) passes about log(m / K). Both say
-    that c may grow with ρ n², which is what the paper finds (3.4.2: the best T K is one number, and
-    grows with ε): c = ρ (n / 25)², within 8 and 4096. Conjunctions may be asked many at a time;
-    targets of thresholds with r < k overlap, and the paper finds (4.3.1) that few at a time in many
-    rounds are best: K = 4 there.
+    Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and more
+    queries follow more of the table. The paper finds (3.4.2) that the best T K is one number and
+    grows with ε; c = n sqrt(ρ) / 20, within 8 and 4096, is our rule for it (docs/rap.md compares it
+    with the paper's grid). Conjunctions may be asked many at a time, K = sqrt(c); targets of
+    thresholds with r < k overlap, and the paper finds (4.3.1) that few at a time in many rounds are
+    best: K = 4 there.
 
     Whole marginals: one a round, as many rounds as leave the noise of the median marginal below a
     tenth of its table, and no more than twice the number of marginals.
@@ -112,7 +112,7 @@ def settings(
             max(min(4, offered), min(2 * offered, float(rho) * sigma**2, 100))
         )
         return rounds, options.queries or 1, rows
-    count = max(8.0, min(4096.0, float(rho) * (total / 25) ** 2, offered / 4))
+    count = max(8.0, min(4096.0, math.sqrt(rho) * total / 20, offered / 4))
     overlapping = any(isinstance(q, Threshold) for q in distinct(workload))
     queries = options.queries
     if queries is None and options.rounds is not None:

@@ -116,6 +116,8 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
     mean = (observed + lam * sigma * math.sqrt(cells)) / cells
     if mean <= HALF_NORMAL * sigma:
         return 0.0
+    if folded_mean(mean, sigma) <= mean:  # far beyond the noise, where E|x + z| rounds to x
+        return cells * mean
     per_cell = cast(float, brentq(lambda x: folded_mean(x, sigma) - mean, 0.0, mean))
     return cells * per_cell
 

@@ -22,6 +22,7 @@ from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.bounds import Answer, Bound, Evidence
 from admeasure.release.certificate import Certificate, registry_yaml
+from admeasure.release.display import Counts, release_html, write_report
 from admeasure.release.reading import parts
 from admeasure.schema import Schema, to_frame
 from admeasure.selectors.evidence import Selection
@@ -66,7 +67,7 @@ class Release:
         rng = np.random.default_rng(seed)
         return self.schema.decode(self.model.sample(count, rng), rng)
 
-    def marginal(self, columns: Sequence[str]) -> np.ndarray:
+    def marginal(self, columns: Sequence[str]) -> Counts:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
         unknown = [c for c in columns if c not in self.schema.domain]
         if unknown:
@@ -75,7 +76,8 @@ class Release:
             raise WorkloadError("A marginal names each column once.")
         key = canonical(columns)
         (table,) = self.model.marginals([key])
-        return np.transpose(table, [key.index(c) for c in columns])
+        turned = np.transpose(table, [key.index(c) for c in columns])
+        return Counts.of(turned, columns, [self.schema.column(c).labels for c in columns])
 
     def answer(
         self, questions: Sequence[Question | Query], *, confidence: float = 0.95
@@ -96,6 +98,26 @@ class Release:
         return Evidence(
             self.schema.domain, self.model, self.measurements, self.selections, adaptive
         )
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        confidence: float = 0.95,
+        conclusions: str | Path | None = None,
+        internal: Any = None,
+    ) -> Path:
+        """Write a report: `.html` is one page with charts, any other suffix plain text.
+
+        It may be published, unless `internal`, the private table, is given: then it holds true
+        errors, and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check.
+        """
+        return write_report(
+            self, path, confidence=confidence, conclusions=conclusions, internal=internal
+        )
+
+    def _repr_html_(self) -> str:
+        return release_html(self)
 
     def save(self, path: str | Path, *, scratch: Path | None = None) -> Path:
         """Write the release as a folder, whole or not at all; it is made in `scratch` first, a

@@ -102,8 +102,9 @@ def heat_map(
     """
     n = len(names)
     side = 26 if n <= 14 else (20 if n <= 24 else 14)
-    left, bottom = 150, 130
-    width, height = left + side * max(1, n - 1) + 40, 8 + side * max(1, n - 1) + bottom
+    longest = max([len(shortened(name)) for name in names], default=0)
+    left, bottom = 14 + 6.6 * longest, 20 + 5.8 * longest
+    width, height = left + side * max(1, n - 1) + 16, 8 + side * max(1, n - 1) + bottom
     parts: list[str] = []
     for row in range(1, n):
         y = 8 + side * (row - 1)
@@ -119,9 +120,7 @@ def heat_map(
     return _figure(width, height, "".join(parts), title, f"{description} Shade: {measure}.")
 
 
-def _heat_cell(
-    cell: HeatCell, x: float, y: float, side: int, names: tuple[str, str]
-) -> str:
+def _heat_cell(cell: HeatCell, x: float, y: float, side: int, names: tuple[str, str]) -> str:
     x, y, s = x + 1, y + 1, side - 2
     where = f'x="{number(x)}" y="{number(y)}" width="{s}" height="{s}"'
     said = "not known" if cell.value is None else f"{cell.value:.2f}"

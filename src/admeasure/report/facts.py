@@ -311,5 +311,7 @@ def _step(event: dict[str, Any], rho: float) -> Step:
             query = from_record(event["query"])
             return Step(str(query), float(event["sigma"]), cost, part)
         case "choose" | "flip":
-            return Step(f"private choice among {event['candidates']:,} candidates", None, cost, part)
+            return Step(
+                f"private choice among {event['candidates']:,} candidates", None, cost, part
+            )
     return Step(str(event.get("what", event["event"])), event.get("sigma"), cost, part)

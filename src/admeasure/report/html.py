@@ -39,27 +39,35 @@ def html_report(
     seen = None
     if private_counts is not None:
         seen = truth.look(release, private_counts, gathered.ranked, gathered.pairs)
-    return _environment().get_template("report.html.j2").render(
-        release=release,
-        c=release.certificate,
-        table=release.schema.table,
-        facts=gathered,
-        truth=seen,
-        confidence=confidence,
-        verdicts=check_all(release, conclusions, confidence=confidence),
-        account=account,
-        stamps=_stamps(release, internal=seen is not None),
-        limits=facts,
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            release=release,
+            c=release.certificate,
+            table=release.schema.table,
+            facts=gathered,
+            truth=seen,
+            confidence=confidence,
+            verdicts=check_all(release, conclusions, confidence=confidence),
+            account=account,
+            stamps=_stamps(release, internal=seen is not None),
+            limits=facts,
+        )
     )
 
 
 def certificate_page(release: Release) -> str:
     """The certificate as one printable page."""
-    return _environment().get_template("certificate.html.j2").render(
-        release=release,
-        c=release.certificate,
-        table=release.schema.table,
-        stamps=_stamps(release, internal=False),
+    return (
+        _environment()
+        .get_template("certificate.html.j2")
+        .render(
+            release=release,
+            c=release.certificate,
+            table=release.schema.table,
+            stamps=_stamps(release, internal=False),
+        )
     )
 
 

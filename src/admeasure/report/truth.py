@@ -6,7 +6,8 @@ publish; nothing of it may be published, and whatever shows it says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,6 +17,7 @@ from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.evaluate import Errors, compare
 from admeasure.evaluate.errors import Answers
+from admeasure.evaluate.future import FutureError, future_error
 from admeasure.release import Release
 from admeasure.report.charts import Dot, HeatCell
 from admeasure.report.facts import (
@@ -27,10 +29,14 @@ from admeasure.report.facts import (
     cramers_v,
     evenly,
 )
+from admeasure.workload.history import parse_future
 
 CELLS_SHOWN = 20
 LEVELS_SHOWN = 16
 HISTOGRAMS = 60
+FUTURE_DRAWS = 100
+FUTURE_CELLS = 1 << 22
+"""Marginals with more cells than this are too large to be drawn as future queries."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,14 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class FutureMarginals:
+    """The future error over marginals of k columns, all equally likely to be asked."""
+
+    k: int
+    found: FutureError
+
+
+@dataclass(frozen=True)
 class Truth:
     rows: int
     errors: Errors
@@ -107,6 +121,7 @@ class Truth:
     apart: Pairs
     """The distance between the true dependence and the release's."""
     violations: tuple[Violation, ...]
+    future: tuple[FutureMarginals, ...]
 
     @property
     def dots(self) -> list[Dot]:
@@ -137,6 +152,7 @@ def look(release: Release, truth: Answers, ranked: Sequence[Ranked], pairs: Pair
         true_pairs=true_pairs,
         apart=_apart(pairs, true_pairs),
         violations=_violations(release, truth),
+        future=tuple(_future(release, truth)),
     )
 
 
@@ -245,3 +261,17 @@ def _violations(release: Release, truth: Answers) -> tuple[Violation, ...]:
         expected = None if believed is None else float(np.sum(believed[zero.mask]))
         found.append(Violation(zero.columns, int(counts[zero.mask].sum()), expected))
     return tuple(found)
+
+
+def _future(release: Release, truth: Answers) -> Iterator[FutureMarginals]:
+    """Errors on questions that nobody has asked yet, in the workload or out of it."""
+    domain = release.schema.domain
+    largest = sorted((domain[c] for c in domain.columns), reverse=True)
+    for k in (1, 2, 3):
+        if k > len(largest) or math.prod(largest[:k]) > FUTURE_CELLS:
+            return
+        future = parse_future(f"uniform:{k}of{k}:draws={FUTURE_DRAWS}:seed=0", domain)
+        try:
+            yield FutureMarginals(k, future_error(truth, release.model.marginals, future))
+        except UsageError:  # a release of answers only does not answer everything
+            return

@@ -11,7 +11,7 @@ Tiles come in three shapes of equal size, so that few compilations serve every q
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, final
 
 import jax
@@ -45,11 +45,16 @@ def scores(
     trail is longer than a tile, a tile covers one lead cell at a time and a part of its trail.
     """
     columns, r = query.columns, at_least_of(query)
-    plan = _Plan(layout, columns)
+    plan = _plan(layout, columns)
     placed = exact.copied(lambda values: [jnp.asarray(part) for part in plan.parts(values)])
-    for (lead, trail, rows, width), truth in zip(plan.tiles(), placed, strict=True):
+    for (lead, trail, rows, width), truth in zip(plan.tiles, placed, strict=True):
         made = _tile(P, lead, trail, truth, total * GRID, rows, width, r=r, k=len(columns))
         yield DeviceScores(made, rows, width)
+
+
+@lru_cache(maxsize=256)
+def _plan(layout: Layout, columns: tuple[str, ...]) -> _Plan:
+    return _Plan(layout, columns)
 
 
 @final
@@ -105,15 +110,18 @@ class _Plan:
             out[: high - low, : right - left] = table[low:high, left:right]
             yield out
 
-    def tiles(self) -> Iterator[tuple[np.ndarray, np.ndarray, int, int]]:
-        k = len(self._columns)
+    @cached_property
+    def tiles(self) -> list[tuple[Any, Any, int, int]]:
+        """Lines of lead and trail, on the device, and how many of them are in use."""
+        k, found = len(self._columns), []
         for low, high, left, right in self._spans():
             lead = np.full((k, self._shape[0]), -1, np.int32)
             trail = np.full((k, self._shape[1]), -1, np.int32)
             first, second = self._columns[: self._lead], self._columns[self._lead :]
             lead[: len(first), : high - low] = self._layout.lines(first, low, high)
             trail[: len(second), : right - left] = self._layout.lines(second, left, right)
-            yield lead, trail, high - low, right - left
+            found.append((jnp.asarray(lead), jnp.asarray(trail), high - low, right - left))
+        return found
 
 
 @partial(jax.jit, static_argnames=("r", "k"))

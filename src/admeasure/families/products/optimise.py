@@ -48,7 +48,7 @@ class How:
     steps: int = 1000
     patience: int = 25
     tolerance: float = 0.01
-    floor: float = 0.0
+    floor: float = 1.0
     """In units of the expected squared noise of all measurements."""
 
 

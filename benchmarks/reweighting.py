@@ -1,0 +1,321 @@
+"""Reweighting methods and public data (Liu, Vietri and Wu 2021; Liu et al. 2021).
+
+    python benchmarks/reweighting.py --adult --seeds 5     # MWEM and PEP on ADULT (reduced)
+    python benchmarks/reweighting.py --pairs --seeds 3     # PMW-Pub from good and poor public data
+    python benchmarks/reweighting.py --screen              # do noisy screenings rank as truth does?
+    python benchmarks/reweighting.py --speed               # the three stated speeds
+    python benchmarks/reweighting.py --table --figures     # what was run so far
+
+Every run is a process of its own and leaves a line in benchmarks/results/reweighting.jsonl; a case
+that has one is not run again (`--again` does). NOT PRIVATE: seeded noise, true errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from common import (
+    RESULTS,
+    Case,
+    Record,
+    Results,
+    cpu_seconds,
+    data_folder,
+    levels_of,
+    peak_megabytes,
+    run_all,
+)
+from public_pairs import PAIRS, pair
+
+RUNS = Results(RESULTS / "reweighting.jsonl")
+STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
+EPSILONS = (0.1, 0.15, 0.2, 0.25, 0.5, 1.0)
+ADULT = (
+    "mwem,measure=cells,reuse=none",
+    "mwem,measure=cells,reuse=large",
+    "pep,measure=cells",
+)
+ROUNDS = (50, 100, 200)
+WORKLOADS = {"ma2019": "random:256:3way:seed=0", "pa18": "all-3way", "ct2021": "random:512:3way"}
+BASELINES = ("mwem-pgm",)
+
+
+def read(mechanism: str) -> tuple[str, str | None, dict[str, str]]:
+    """`name@PUBLIC,option=value,…` taken apart."""
+    head, *rest = mechanism.split(",")
+    name, _, public = head.partition("@")
+    return name, public or None, dict(part.split("=", 1) for part in rest)
+
+
+def run_one(case: Case) -> Record:
+    """Fit and judge the model's own answers."""
+    from admeasure.evaluate import compare
+    from admeasure.fitting import fit
+    from admeasure.mechanisms import build
+    from admeasure.schema import Schema
+    from admeasure.sources.memory import MemorySource
+    from admeasure.sources.open import open_source
+    from admeasure.workload import parse_workload
+
+    name, candidate, options = read(case.mechanism)
+    public: Any = None
+    data: Any
+    if case.table == "adult":
+        schema = Schema.coded("adult", levels_of("adult_pmwpub_reduced"))
+        data = data_folder() / "adult_pmwpub_reduced.parquet"
+        truth = open_source(data, schema)
+    else:
+        tables = pair(case.table)
+        schema, data = Schema.coded(case.table, tables.levels), tables.private
+        truth = MemorySource(data, schema)
+        public = tables.public[candidate] if candidate else None
+    rows = int(truth.counts([()])[0])
+    workload = parse_workload(case.workload, schema.domain)
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    release = fit(
+        data,
+        schema,
+        workload=workload,
+        mechanism=build(name, options),
+        epsilon=case.epsilon,
+        delta=rows**-2,
+        public=public,
+        seed=case.seed,
+    )
+    seconds, used = time.perf_counter() - wall, cpu_seconds() - cpu
+    judged = compare(truth.counts, release.model.marginals, workload, schema.domain)
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(used, 2),
+        "peak_megabytes": round(peak_megabytes(), 1),
+        "rounds": release.facts["rounds"],
+        "max_error": judged.max_error,
+        "mean_error": judged.mean_error,
+        "rmse": judged.rmse,
+    }
+
+
+def adult_cases(given: argparse.Namespace) -> list[Case]:
+    return [
+        Case("adult", "all-3way", epsilon, f"{mechanism},rounds={rounds}", 0, seed)
+        for epsilon, mechanism, rounds, seed in product(
+            given.epsilons, ADULT, given.rounds, range(given.seeds)
+        )
+    ]
+
+
+def pair_cases(given: argparse.Namespace) -> list[Case]:
+    cases = []
+    for name in given.tables:
+        public = [f"pmw-pub@{c},rounds={given.rounds[0]}" for c in PAIRS[name][1]]
+        cases += [
+            Case(name, WORKLOADS[name], epsilon, mechanism, 0, seed)
+            for epsilon, mechanism, seed in product(
+                given.epsilons, [*public, *BASELINES], range(given.seeds)
+            )
+        ]
+    return cases
+
+
+def table_lines(records: list[Record]) -> list[str]:
+    """One line for each setting: means over seeds, and the standard error of the largest."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for r in records:
+        groups.setdefault((r["table"], r["mechanism"], r["epsilon"]), []).append(r)
+    head = ("runs", "max", "± s.e.", "mean", "rmse", "wall s", "cpu s", "peak MB")
+    lines = [f"{'table':8}{'mechanism':44}{'eps':>6}" + "".join(f"{h:>10}" for h in head)]
+    for (table, mechanism, epsilon), found in sorted(groups.items()):
+        good = [r for r in found if "error" not in r]
+        left = f"{table:8}{mechanism:44}{epsilon:6g}"
+        if not good:
+            lines.append(f"{left} {found[0]['error']}")
+            continue
+        most = [r["max_error"] for r in good]
+        spread = statistics.stdev(most) / len(most) ** 0.5 if len(most) > 1 else float("nan")
+        numbers = [f"{statistics.fmean(most):.4f}", f"{spread:.4f}"]
+        numbers += [f"{mean(good, 'mean_error'):.6f}", f"{mean(good, 'rmse'):.6f}"]
+        numbers += [f"{mean(good, k):.1f}" for k in ("seconds", "cpu_seconds", "peak_megabytes")]
+        lines.append(left + f"{len(good):>10}" + "".join(f"{n:>10}" for n in numbers))
+    return lines
+
+
+def mean(records: list[Record], field: str) -> float:
+    return statistics.fmean(r[field] for r in records)
+
+
+def mixtures(tables: list[str]) -> Record:
+    """The best-mixture error of every public table, kept in a file: it takes a minute."""
+    from admeasure.evaluate.mixture import best_mixture_error
+    from admeasure.public import PublicTable
+    from admeasure.schema import Schema
+    from admeasure.sources.memory import MemorySource
+    from admeasure.workload import parse_workload
+
+    path = RESULTS / "best_mixture.json"
+    stored: Record = json.loads(path.read_text()) if path.exists() else {}
+    for name in tables:
+        found = pair(name)
+        schema = Schema.coded(name, found.levels)
+        truth = MemorySource(found.private, schema)
+        workload = parse_workload(WORKLOADS[name], schema.domain)
+        for candidate, rows in found.public.items():
+            if f"{name}/{candidate}" in stored:
+                continue
+            started = time.perf_counter()
+            public = PublicTable.from_codes(rows, schema.domain, name=candidate)
+            best = best_mixture_error(truth.counts, public, workload, gap=1e-4, seconds=120)
+            stored[f"{name}/{candidate}"] = {
+                "error": best.error,
+                "gap": best.gap,
+                "records": public.records,
+                "seconds": round(time.perf_counter() - started, 1),
+            }
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(stored, indent=1))
+    return stored
+
+
+def screenings(given: argparse.Namespace) -> None:
+    """Noisy rankings against the true ones."""
+    from admeasure.public.screening import screen
+    from admeasure.schema import Schema
+
+    true = mixtures(given.tables)
+    for name in given.tables:
+        found = pair(name)
+        schema = Schema.coded(name, found.levels)
+        for seed in range(given.seeds):
+            started = time.perf_counter()
+            ranked = screen(
+                found.private,
+                found.public,
+                schema,
+                workload=WORKLOADS[name],
+                epsilon=0.1,
+                delta=1e-9,
+                marginals=64,
+                seed=seed,
+            )
+            order = [c.name for c in ranked.candidates]
+            truth = sorted(order, key=lambda c: true[f"{name}/{c}"]["error"])
+            print(
+                f"{name:8} seed {seed} {time.perf_counter() - started:6.1f} s  "
+                + "; ".join(
+                    f"{c.name} {c.error:.4f} ± {c.noise:.4f} (true {true[f'{name}/{c.name}']['error']:.4f})"
+                    f" {c.verdict}"
+                    for c in ranked.candidates
+                )
+                + f"  alternative {ranked.alternative:.4f}"
+                + ("  same order" if order == truth else "  ANOTHER ORDER"),
+                flush=True,
+            )
+
+
+def speed_large() -> Record:
+    """PMW-Pub with 100,000 public rows and 4,096 three-way marginals of the 67 ACS attributes."""
+    import numpy as np
+
+    from admeasure.fitting import fit
+    from admeasure.mechanisms import build
+    from admeasure.schema import Schema
+
+    stored = json.loads((data_folder() / "acs_pmwpub_domain.json").read_text())
+    levels = {c: stored["domain"][c] for c in stored["paper_attributes"] if c in stored["domain"]}
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 20, (2, 100_000))  # two populations of twenty groups each
+    shapes = {c: rng.dirichlet(np.full(n, 0.4), 20) for c, n in levels.items()}
+
+    def rows(groups: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            c: (rng.random((groups.size, 1)) > p.cumsum(axis=1)[groups]).sum(axis=1).clip(0, n - 1)
+            for (c, n), p in zip(levels.items(), shapes.values(), strict=True)
+        }
+
+    private, public = rows(hidden[0]), rows(hidden[1] // 2)
+    started = time.perf_counter()
+    release = fit(
+        private,
+        Schema.coded("large", levels),
+        workload="random:4096:3way:seed=0",
+        mechanism=build("pmw-pub", {"rounds": "100"}),
+        epsilon=1,
+        delta=1e-10,
+        public=public,
+        seed=0,
+    )
+    return {
+        "what": "pmw-pub, 100,000 public rows, 4,096 3-way marginals, T = 100",
+        "seconds": round(time.perf_counter() - started, 1),
+        "peak_megabytes": round(peak_megabytes()),
+        "records": int(release.model.arrays()["weights"].size),
+    }
+
+
+def speeds() -> None:
+    for mechanism in ("mwem,rounds=100", "pep,measure=cells,rounds=100", "pep,rounds=100"):
+        record = run_one(Case("adult", "all-3way", 1.0, mechanism, 0, 0))
+        print(f"{mechanism:40} {record['seconds']:7.1f} s {record['peak_megabytes']:7.0f} MB")
+    print(json.dumps(speed_large()))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    numbers = lambda text: [float(x) for x in text.split(",")]  # noqa: E731
+    wholes = lambda text: [int(x) for x in text.split(",")]  # noqa: E731
+    parser.add_argument("--epsilons", type=numbers, default=list(EPSILONS))
+    parser.add_argument("--rounds", type=wholes, default=[100])
+    parser.add_argument("--tables", type=lambda text: text.split(","), default=list(PAIRS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one run")
+    parser.add_argument("--again", action="store_true", help="run what has a result, too")
+    for what in ("adult", "pairs", "mixtures", "screen", "speed", "table", "figures"):
+        parser.add_argument(f"--{what}", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    if given.one:
+        print(json.dumps(run_one(Case(**json.loads(given.one)))))
+        return
+    print(STAMP)
+    cases = (adult_cases(given) if given.adult else []) + (pair_cases(given) if given.pairs else [])
+    for record in run_all(
+        Path(__file__),
+        cases,
+        RUNS,
+        processes=given.processes,
+        limit=given.limit,
+        again=given.again,
+    ):
+        print("\n".join(table_lines([record])[1:]), flush=True)
+    if given.mixtures:
+        print(json.dumps(mixtures(given.tables), indent=1))
+    if given.screen:
+        screenings(given)
+    if given.speed:
+        speeds()
+    if given.table or given.figures:
+        records = list(RUNS.read().values())
+        if not records:
+            sys.exit(f"Nothing was run yet: {RUNS.path} is not there.")
+        if given.table:
+            print("\n".join(table_lines(records)))
+        if given.figures:
+            from reweighting_figures import draw
+
+            for path in draw(records, mixtures(given.tables), RESULTS):
+                print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The same step as a command and as Python, for whoever wants to script what the page does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from admeasure.web.workspace import TableFolder, Workspace
+
+Code = dict[str, str]
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """A command in lines that fit beside a form.
+
+    >>> print(command_line(["check", "a b.csv", "--schema", "s.toml"]))
+    admeasure check 'a b.csv' \\\\
+      --schema s.toml
+    """
+    lines: list[str] = ["admeasure"]
+    for i, word in enumerate(argv):
+        option = word.startswith("-") and not _is_number(word)
+        if option and i:
+            lines.append("  " + shlex.quote(word))
+        else:
+            lines[-1] += " " + shlex.quote(word)
+    return " \\\n".join(lines)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def for_start() -> Code:
+    return {
+        "command": command_line(["draft", "DATA", "-o", "schema.toml"]),
+        "python": "import admeasure\n\nschema = admeasure.Schema.load('schema.toml')",
+    }
+
+
+def for_schema(table: TableFolder, state: dict[str, Any]) -> Code:
+    schema = str(table.schema_path)
+    return {
+        "command": command_line(["check", state["data"], "--schema", schema]),
+        "python": f"import admeasure\n\nschema = admeasure.Schema.load({schema!r})",
+    }
+
+
+def for_workload(table: TableFolder, text: str) -> Code:
+    return {
+        "command": command_line(
+            ["plan", "--schema", str(table.schema_path), "--workload", text, "--epsilon", "1"]
+        ),
+        "python": (
+            "from admeasure.workload import parse_workload\n\n"
+            f"workload = parse_workload({text!r}, schema.domain)"
+        ),
+    }
+
+
+def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> Code:
+    text = table.read().get("workload", {}).get("text") or str(table.workload_path)
+    argv = ["plan", "--schema", str(table.schema_path), "--workload", text]
+    argv += ["--epsilon", asked["epsilon"], "--delta", asked["delta"]]
+    argv += ["--mechanism", asked["mechanism"]]
+    argv += ["--rows", asked["rows"]] if asked.get("rows") else []
+    argv += ["--public", asked["public"]] if asked.get("public") else []
+    book = ""
+    if asked.get("dataset") and asked.get("total"):
+        create = ["ledger", "create", str(space.book), "--dataset", asked["dataset"]]
+        book = "\n" + command_line([*create, "--epsilon", asked["total"]])
+    maker = asked["mechanism"].replace("-", "_")
+    python = (
+        "from fractions import Fraction\nfrom admeasure.privacy.convert import rho_of\n\n"
+        f"rho = Fraction(rho_of({asked['epsilon']}, {asked['delta']}))\n"
+        f"plan = admeasure.{maker}().plan(\n"
+        f"    schema.domain, workload, schema.unit, rho, {asked.get('rows') or None})"
+    )
+    return {"command": command_line(argv) + book, "python": python}
+
+
+def for_run(request: dict[str, Any]) -> Code:
+    maker = request["mechanism"].replace("-", "_")
+    given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in request.get("options", {}).items())
+    argv = [a for a in request["command"] if a != "--json"]
+    places = dict(zip(argv, argv[1:], strict=False))
+    lines = [
+        "import admeasure",
+        "",
+        "release = admeasure.fit(",
+        f"    {request['data']!r},",
+        f"    {places.get('--schema', '')!r},",
+        f"    workload={places.get('--workload', '')!r},",
+        f"    mechanism=admeasure.{maker}({given}),",
+        f"    epsilon={request['epsilon']}, delta={request['delta']},",
+        f"    out={places.get('--out', '')!r},",
+    ]
+    if request.get("public"):
+        lines.append(f"    public={request['public']!r},")
+    if request.get("dataset"):
+        book = f"admeasure.ChargeTo({request['ledger']!r}, {request['dataset']!r})"
+        lines.append(f"    charge_to={book},")
+    return {"command": command_line(argv), "python": "\n".join([*lines, ")"])}
+
+
+def for_results(release: str) -> Code:
+    lines = [
+        command_line(["report", release, "-o", "report.html"]),
+        command_line(["sample", release, "-o", "synthetic.csv"]),
+        command_line(["answer", release, "questions.toml"]),
+    ]
+    python = (
+        "import admeasure\n\n"
+        f"release = admeasure.Release.load({release!r})\n"
+        "release.report('report.html')\n"
+        "release.sample(1000)"
+    )
+    return {"command": "\n".join(lines), "python": python}
+
+
+def for_book(book: str) -> Code:
+    return {
+        "command": command_line(["ledger", "show", book]),
+        "python": (
+            "from admeasure.privacy.book import Book\n\n"
+            f"book = Book.open({book!r})\nbook.datasets()"
+        ),
+    }

@@ -1,0 +1,73 @@
+"""What a run under way is worth so far: the error that noise alone would cause, from its journal.
+
+For each marginal r of the workload that lies inside a measured one, the weighted average of what
+was measured has noise of scale σ_r (AIM, Theorem 2), so an expected L1 error of sqrt(2/π) σ_r n_r
+rows. Marginals that no measurement contains yet are counted apart: nothing is known of their error.
+Everything here comes from privatised results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from admeasure.domain import Columns, Domain
+from admeasure.families import HALF_NORMAL
+from admeasure.report.facts import evenly
+
+MOST = 400
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`error` is in shares, over the `covered` of `marginals`; None before anything is known."""
+
+    error: float | None
+    covered: int
+    marginals: int
+    rows: float | None
+
+
+def estimate(
+    events: Sequence[dict[str, Any]], marginals: Sequence[Columns], domain: Domain
+) -> Estimate:
+    """The state of the workload after these events."""
+    asked = evenly(marginals, MOST)
+    measured = [
+        (frozenset(e["query"]["columns"]), float(e["sigma"]), e.get("total"))
+        for e in events
+        if e["event"] == "measure" and e["query"]["query"] == "marginal"
+    ]
+    rows = _rows(measured, domain)
+    errors = []
+    for columns in asked:
+        precision = _precision(frozenset(columns), measured, domain)
+        if precision and rows:
+            noise = HALF_NORMAL * precision**-0.5 * domain.cells(columns) / rows
+            errors.append(min(2.0, noise))
+    mean = sum(errors) / len(errors) if errors else None
+    return Estimate(mean, len(errors), len(asked), rows)
+
+
+def _precision(
+    wanted: frozenset[str], measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain
+) -> float:
+    found = 0.0
+    for inside, sigma, _ in measured:
+        if wanted <= inside:
+            summed = domain.cells(tuple(inside - wanted))
+            found += 1 / (summed * sigma**2) if sigma else float("inf")
+    return found
+
+
+def _rows(
+    measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain
+) -> float | None:
+    """The number of rows by the measurements themselves."""
+    total = weight = 0.0
+    for inside, sigma, counted in measured:
+        if counted is not None:
+            part = 1 / (domain.cells(tuple(inside)) * max(sigma, 1e-9) ** 2)
+            total, weight = total + part * counted, weight + part
+    return max(1.0, total / weight) if weight else None

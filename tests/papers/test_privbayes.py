@@ -1,0 +1,100 @@
+"""PrivBayes: a Bayesian network whose joints are measured (Zhang et al. 2017)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from admeasure.errors import UsageError
+from admeasure.mechanisms import build
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.workload import parse_workload
+
+
+def run(codes, levels, rho, options=None, seed=0):
+    schema = Schema.coded("toy", levels)
+    curator = Curator(MemorySource.from_codes(codes, schema), Ledger(rho), SeededNoise(seed))
+    mechanism = build("privbayes", options)
+    workload = parse_workload("all-1way", schema.domain)
+    mechanism.check(schema.domain, workload, ())
+    return mechanism.run(curator, workload, ()), curator
+
+
+def joints(curator):
+    asked = [e["query"]["columns"] for e in curator.journal.events if e["event"] == "measure"]
+    return [tuple(c) for c in asked if c]
+
+
+def chain_codes(rows=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    last, codes = rng.integers(0, 3, rows), {}
+    for c in "abcdef":
+        last = np.where(rng.random(rows) < 0.75, last, rng.integers(0, 3, rows))
+        codes[c] = last
+    return codes, dict.fromkeys("abcdef", 3)
+
+
+def test_every_column_is_placed_once_with_parents_placed_before_it():
+    codes, levels = chain_codes()
+    _, curator = run(codes, levels, Fraction(1, 10))
+    placed: set[str] = set()
+    for joint in joints(curator):
+        assert len(set(joint) - placed) == 1
+        placed |= set(joint)
+    assert placed == set(levels)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_no_column_has_more_parents_than_the_degree(degree):
+    codes, levels = chain_codes()
+    _, curator = run(codes, levels, Fraction(10), {"degree": str(degree)})
+    assert max(len(joint) for joint in joints(curator)) == degree + 1
+
+
+def test_with_one_parent_and_a_large_budget_the_chain_is_found():
+    """On a chain, the strongest partner of every column that is not placed is a neighbour."""
+    codes, levels = chain_codes()
+    _, curator = run(codes, levels, Fraction(10**4), {"degree": "1"})
+    pairs = {joint for joint in joints(curator) if len(joint) == 2}
+    assert pairs == set(zip("abcde", "bcdef", strict=True))
+
+
+def test_joints_are_useful_by_the_public_rule():
+    """θ-usefulness: a cell holds θ σ rows on average, or the column is placed alone."""
+    codes, levels = chain_codes()
+    outcome, curator = run(codes, levels, Fraction(1, 200))
+    events = [e for e in curator.journal.events if e["event"] == "measure"]
+    rows, sigma = float(len(codes["a"])), events[-1]["sigma"]
+    most = rows / (4 * sigma)
+    noisy_total = 1.05  # the rule uses the noisy number of rows, which is within 5% here
+    for joint in joints(curator):
+        assert len(joint) == 1 or 3 ** len(joint) <= most * noisy_total
+    assert outcome.rounds == 1
+
+
+def test_the_budget_is_spent_exactly_in_the_stated_parts():
+    codes, levels = chain_codes()
+    rho = Fraction(2, 9)
+    _, curator = run(codes, levels, rho)
+    rows, *others = curator.ledger.charges
+    chosen = sum((c.rho for c in others if c.what.startswith("choice")), Fraction(0))
+    assert rows.rho == rho / 50
+    assert chosen == Fraction(3, 10) * (rho - rows.rho)
+    assert curator.ledger.remaining == 0
+
+
+def test_a_single_column_is_served():
+    _, curator = run({"a": np.arange(50) % 2}, {"a": 2}, Fraction(1))
+    assert joints(curator) == [("a",)]
+
+
+@pytest.mark.parametrize(("option", "value"), [("degree", "0"), ("usefulness", "0")])
+def test_options_out_of_range_are_refused(option, value):
+    with pytest.raises(UsageError, match=option):
+        build("privbayes", {option: value})
