@@ -140,8 +140,8 @@ def _other_sigma_of_a_measurement(head, events):
 
 def _swapped_measurements(head, events):
     m = head["measurements"]
-    same = [i for i in range(1, len(m)) if len(m[i]["query"]["columns"]) == 1]
-    m[same[0]], m[0] = m[0], m[same[0]]
+    b, c = (next(i for i in m if i["query"]["columns"] == [name]) for name in "bc")
+    b["query"], c["query"] = c["query"], b["query"]  # both have two levels
 
 
 def _unannounced(head, events):
@@ -170,7 +170,7 @@ TAMPERS: dict[Tamper, str] = {
     _other_charges: "the spends",
     _over_budget: "the spends",
     _other_sigma_of_a_measurement: "the measurements",
-    _swapped_measurements: "the ",
+    _swapped_measurements: "the measurements",
     _unannounced: "every result",
     _negative_cost: "the spends",
 }
@@ -194,9 +194,7 @@ def test_a_claim_that_the_log_does_not_bear_out_is_named(sound, tmp_path, tamper
     found = audit_release(tampered(sound, tmp_path / "copy", tamper))
     failed = [check.name for check in found.checks if check.problems]
     assert not found.holds
-    assert any(name.startswith(TAMPERS[tamper]) or TAMPERS[tamper] in name for name in failed) or [
-        name for name in failed if name == "the release can be read"
-    ]
+    assert any(name.startswith(TAMPERS[tamper]) for name in failed), failed
     tally("release audit: forged claims found", 1)
 
 
