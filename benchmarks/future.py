@@ -39,7 +39,7 @@ Series = dict[str, list[tuple[float, float, float, float]]]
 
 def fitted(source: MemorySource, shape: str, size: int, rows: int, seed: int):
     domain = source.schema.domain
-    features = historical(domain, next(s for s in SHAPES if s == shape))
+    features = historical(domain, next(s for s in SHAPES if s == shape), order=seed)
     history = draw_history(features, 1, 3, size, seed)
     n = int(source.counts([()])[0])
     curator = Curator(source, Ledger(Fraction(rho_of(0.1, 1 / n**2))), SeededNoise(seed))
@@ -47,7 +47,8 @@ def fitted(source: MemorySource, shape: str, size: int, rows: int, seed: int):
 
 
 def future(source: MemorySource, shape: str, gamma: float, draws: int, seed: int) -> Future:
-    features = historical(source.schema.domain, next(s for s in SHAPES if s == shape))
+    known = next(s for s in SHAPES if s == shape)
+    features = historical(source.schema.domain, known, order=seed)
     return Future(features.drifted(gamma, Random(f"drift {seed}")), 1, 3, draws, seed)
 
 

@@ -216,7 +216,8 @@ def grid(
     """Every T and K of the paper and the default, workloads of 64 triples."""
     for name in tables:
         source = load(name, folder)
-        workload = parse_workload("random:64:3way:seed=0", source.schema.domain)
+        # Another workload than the one (seed=0, adult_rap) on which the default was chosen.
+        workload = parse_workload("random:64:3way:seed=1", source.schema.domain)
         for epsilon in (0.1, 1.0):
             tried: dict[str, list[float]] = {}
             for t, k in [(None, None), *(SMALL_GRID if small else GRID)]:

@@ -66,7 +66,7 @@ class Request:
         self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
         if self.charge_to is not None:
             refuse_unless_private(self.seed is None)
-        assert self.rho > 0
+        rho_of(self.epsilon, self.delta)  # refuses what is no budget
 
     @property
     def rho(self) -> Fraction:

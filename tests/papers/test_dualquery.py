@@ -61,12 +61,12 @@ def test_the_oracle_finds_the_best_record_of_all(solver, zeros) -> None:
         pytest.importorskip("ortools")
     rng = np.random.default_rng(0)
     oracle = Oracle(DOMAIN, zeros, seconds=20, solver=solver)
-    allowed = [
-        r for r in RECORDS if not any(z.mask[tuple(r[c] for c in z.columns)] for z in zeros)
-    ]
+    allowed = [r for r in RECORDS if not any(z.mask[tuple(r[c] for c in z.columns)] for z in zeros)]
     for _ in range(15):
         queries = {random_query(rng): float(rng.integers(1, 5)) for _ in range(8)}
-        costs = {c: rng.exponential(2.0, n) for c, n in LEVELS.items()} if rng.random() < 0.5 else {}
+        costs = (
+            {c: rng.exponential(2.0, n) for c, n in LEVELS.items()} if rng.random() < 0.5 else {}
+        )
 
         def cost(record, queries=queries, costs=costs) -> float:
             return sum(w * counted(q, record) for q, w in queries.items()) + sum(
@@ -196,7 +196,9 @@ def test_a_solver_that_never_finds_anything_is_an_error_before_any_choice_is_cha
     table, monkeypatch
 ) -> None:
     monkeypatch.setattr(Oracle, "best", lambda *_: None)
-    with pytest.raises(ResourceError, match="found no record in 5 seconds. Nothing but the number"):
+    with pytest.raises(
+        ResourceError, match=r"found no record in 5 seconds\. Nothing but the number"
+    ):
         fitted(table, rounds=10, samples=3)
 
 

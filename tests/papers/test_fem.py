@@ -69,9 +69,11 @@ def test_a_solver_that_finds_nothing_in_time_is_told_and_the_rest_is_not_spent(
 ) -> None:
     plain = Oracle.best
     monkeypatch.setattr(
-        Oracle, "best", lambda self, queries, costs=None: plain(self, queries, costs)
-        if sum(queries.values()) < 4
-        else None
+        Oracle,
+        "best",
+        lambda self, queries, costs=None: (
+            plain(self, queries, costs) if sum(queries.values()) < 4 else None
+        ),
     )
     release = fitted(table, rounds=10, samples=2)
     assert release.facts["rounds"] == 3

@@ -53,9 +53,7 @@ def largest_error(release: Release) -> float:
 
 def fitted(mechanism: Mechanism, public=None, **more) -> Release:
     options = {"epsilon": 1.0, "delta": 1e-8, "seed": 0, **more}
-    return fit(
-        PRIVATE, SCHEMA, workload="all-2way", mechanism=mechanism, public=public, **options
-    )
+    return fit(PRIVATE, SCHEMA, workload="all-2way", mechanism=mechanism, public=public, **options)
 
 
 @pytest.mark.parametrize("mechanism", [PmwPub(rounds=30), PepPub(rounds=30)])
@@ -267,7 +265,14 @@ def test_the_utility_bound_is_the_printed_one_with_the_papers_split(a0: float, T
 
 
 def test_the_bound_says_nothing_for_too_few_rounds() -> None:
-    few = dict(mixture_error=0.0, support=10, queries=10, rows=1e9, epsilon=1.0, sigma=1.0)
+    few = {
+        "mixture_error": 0.0,
+        "support": 10,
+        "queries": 10,
+        "rows": 1e9,
+        "epsilon": 1.0,
+        "sigma": 1.0,
+    }
     assert utility_bound(rounds=20, **few) == 1.0
     assert utility_bound(rounds=2000, **few) < 0.2
 

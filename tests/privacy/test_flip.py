@@ -66,5 +66,5 @@ def test_a_coin_that_floating_point_cannot_decide_is_decided_exactly() -> None:
     tails = _Bits([0, 0, 2**63, 2**62])  # two prefixes, the second coin's next word, the draw
     scores = np.array([80, 0], dtype=np.int64)
     assert permute_and_flip(tails, scores, Fraction(1)) == 0
-    heads = _Bits([0, 0, 0, 0, 0, 1])  # U below 2^-180: heads, and then a draw between two
+    heads = _Bits([0, 0, 0, 1])  # U below 2^-116, less than exp(-80): heads, then a draw of two
     assert permute_and_flip(heads, scores, Fraction(1)) == 1

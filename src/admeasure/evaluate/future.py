@@ -69,6 +69,7 @@ def pooled(runs: Sequence[np.ndarray], *, distinct: int, confidence: float = 0.9
     means = np.array([np.mean(r) for r in runs])
     sample = means if len(runs) > 1 else np.asarray(runs[0])
     mean = float(np.mean(means))
-    wide = norm.ppf((1 + confidence) / 2) * float(np.std(sample, ddof=1)) / math.sqrt(len(sample))
+    spread = float(np.std(sample, ddof=1)) / math.sqrt(len(sample))
+    wide = float(norm.ppf((1 + confidence) / 2)) * spread
     draws = sum(len(r) for r in runs)
     return FutureError(mean, max(0.0, mean - wide), mean + wide, draws, distinct, confidence)

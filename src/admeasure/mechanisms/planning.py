@@ -9,6 +9,12 @@ from admeasure.families import HALF_NORMAL
 from admeasure.mechanisms.base import Item, Plan
 from admeasure.workload import Workload
 
+# Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10.
+PROCESS_MEGABYTES = 160
+MEMORY_PER_MODEL = 17
+SECONDS_PER_MEGABYTE = 2.4
+GROWTH = 20
+
 
 def graphical(
     items: tuple[Item, ...],
@@ -29,15 +35,29 @@ def graphical(
     if rows:
         l1 = [HALF_NORMAL * sigma_last * domain.cells(r) / rows for r in workload.marginals()]
         error = sum(min(2.0, e) for e in l1) / len(l1)
-    cells = sum(domain.cells(r) for r in workload.closure())
-    megabytes = 60 + cells * 24 / 2**20 + 12 * max_megabytes
-    seconds = 1.0 + len(workload.closure()) * 0.005 + max_megabytes * 0.8
+    closure = workload.closure()
+    cells = sum(domain.cells(r) for r in closure)
+    reach = expected_megabytes(domain, rows, sigma_last, max_megabytes)
+    megabytes = PROCESS_MEGABYTES + cells * 24 / 2**20 + MEMORY_PER_MODEL * reach
+    seconds = 1.0 + len(closure) * 0.005 + SECONDS_PER_MEGABYTE * reach
     notes = (
         "The expected error is what noise alone would cause; correlations that are not measured "
         "add to it, and marginals with many cells are usually answered from smaller ones.",
-        "Memory and time are upper estimates for a model that reaches its size limit.",
+        "Memory and time are rough, and rather high than low: they follow the size that a model "
+        "can reach at this budget.",
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
+
+
+def expected_megabytes(
+    domain: Domain, rows: int | None, sigma: float, max_megabytes: float
+) -> float:
+    """About how large a model grows: noise drowns marginals of more than rows / (sqrt(2/π) σ)
+    cells, and each column brings a clique of that size or GROWTH times it."""
+    if not rows:
+        return max_megabytes
+    audible = rows / (HALF_NORMAL * sigma)
+    return min(max_megabytes, GROWTH * len(domain) * audible * 8 / 2**20)
 
 
 def fewest_rounds(rho: Fraction, first: Fraction) -> int:

@@ -155,6 +155,11 @@ class _Table:
             if self._unit is not None:
                 folder = tempfile.TemporaryDirectory(prefix="admeasure-")
                 config["temp_directory"] = stack.enter_context(folder)
+                # A killed process leaves what it spilled behind: unreadable, its key died with it.
+                # DuckDB calls its own random numbers for keys unsafe, which is still better than
+                # plain text, and the only choice without an extension.
+                config["temp_file_encryption"] = "true"
+                config["force_mbedtls_unsafe"] = "true"
             connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET python_enable_replacements = false")

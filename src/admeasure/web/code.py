@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from admeasure.web.workspace import TableFolder, Workspace
@@ -88,7 +89,7 @@ def for_run(request: dict[str, Any]) -> Code:
     maker = request["mechanism"].replace("-", "_")
     given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in request.get("options", {}).items())
     argv = [a for a in request["command"] if a != "--json"]
-    places = dict(zip(argv, argv[1:], strict=False))
+    places = dict(pairwise(argv))
     lines = [
         "import admeasure",
         "",

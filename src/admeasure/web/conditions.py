@@ -43,7 +43,9 @@ def text_of(selection: Any) -> str:
             return f"({selection['level']})"
         return f"{_plain(selection.get('from', ''))}..{_plain(selection.get('to', ''))}"
     plain = _plain(selection)
-    if isinstance(selection, str) and (set(plain) & set(',"') or plain != plain.strip() or not plain):
+    if isinstance(selection, str) and (
+        set(plain) & set(',"') or plain != plain.strip() or not plain
+    ):
         return '"' + plain.replace('"', '""') + '"'
     return plain
 

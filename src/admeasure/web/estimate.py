@@ -61,9 +61,7 @@ def _precision(
     return found
 
 
-def _rows(
-    measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain
-) -> float | None:
+def _rows(measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain) -> float | None:
     """The number of rows by the measurements themselves."""
     total = weight = 0.0
     for inside, sigma, counted in measured:

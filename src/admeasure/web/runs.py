@@ -167,7 +167,10 @@ def cancel(run: RunFolder) -> None:
 
 
 def _spawn(run: RunFolder) -> None:
-    with open(run.path / worker.ERRORS, "wb") as errors, open(run.path / worker.OUTPUT, "wb") as out:
+    with (
+        open(run.path / worker.ERRORS, "wb") as errors,
+        open(run.path / worker.OUTPUT, "wb") as out,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-m", "admeasure.web.worker", str(run.path)],
             stdin=subprocess.DEVNULL,

@@ -92,7 +92,7 @@ class GraphicalFamily:
         tree = Tree.build(levels, [rule.clique for rule in rules])
         check_limit(tree, self.max_megabytes)
         core = GraphicalModel(levels, tree, {}, rules, total=1.0)
-        assert core.beliefs is not None  # zeros that leave nothing possible are refused here
+        _ = core.beliefs  # refuses zeros that leave nothing possible
         return TreeModel(domain, core)
 
     def update(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:

@@ -30,6 +30,9 @@ SHAPES = ((512, 8192), (4096, 1024), (32768, 128))
 MOST = 8192
 """The most scores above a cut that are handed over."""
 
+CLIP = 2**30 // GRID
+"""Rows. A count on the grid, and a model answer of a total that `serves`, stay below 2**30."""
+
 
 def serves(total: float) -> bool:
     """Whether there is an accelerator, and scores of so many rows fit 32 bits."""
@@ -107,7 +110,9 @@ class _Plan:
         table = values.reshape(self._a, self._b)
         for low, high, left, right in self._spans():
             out = np.zeros(self._shape, np.int32)
-            out[: high - low, : right - left] = table[low:high, left:right]
+            # Clipped, counts stay exact in 32 bits even where the believed total is far too low;
+            # clipping moves no two counts further apart, so the sensitivity stands.
+            out[: high - low, : right - left] = np.minimum(table[low:high, left:right], CLIP)
             yield out
 
     @cached_property
@@ -160,7 +165,7 @@ def _tile(
         shares = 1 - met(all_of(lead, 0.0), all_of(trail, 0.0)) / n
     else:
         a, b = exactly(lead), exactly(trail)
-        shares = sum(x.sum(axis=1) for x in a[r:])[:, None] / n
+        shares = sum((x.sum(axis=1) for x in a[r:]), jnp.zeros(lead.shape[1]))[:, None] / n
         for j in range(r):
             shares = shares + met(a[j], sum(b[r - j :])) / n
     grid = jnp.rint(jnp.clip(shares, 0.0, 1.0) * scale).astype(jnp.int32)

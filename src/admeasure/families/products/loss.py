@@ -102,7 +102,8 @@ def cell_answers(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
             q = 1 - p[s]
             inner = [exactly[j] * q + exactly[j - 1] * p[s] for j in range(1, s + 1)]
             exactly = [exactly[0] * q, *inner, exactly[-1] * p[s]]
-        met = sum(e * (j >= data.at_least)[:, None] for j, e in enumerate(exactly))
+        enough = [e * (j >= data.at_least)[:, None] for j, e in enumerate(exactly)]
+        met = sum(enough, jnp.zeros_like(p[0]))
     return met.mean(axis=1)
 
 
@@ -114,7 +115,7 @@ def cell_loss(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
 def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
     """The record of whole marginals."""
     measured = [m for m in log if isinstance(m.query, Marginal) and m.query.columns]
-    made: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+    made: list[tuple[np.ndarray, ...]] = []
     k = max((len(m.query.columns) for m in measured), default=1)
     for m in measured:
         made += _tiles(m, layout, total, k)
@@ -127,7 +128,7 @@ def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
     for i, tile in enumerate(made):
         for array, part in zip(out, tile, strict=True):
             array[i] = part
-    return Tables(*out, np.int32(len(made)))
+    return Tables(out[0], out[1], out[2], out[3], np.int32(len(made)))
 
 
 def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[np.ndarray, ...]]:

@@ -93,7 +93,7 @@ class _Coarse:
         columns = len(layout.columns)
         mine = layout.column_of[named]
         inside = np.bincount(mine, minlength=columns)
-        self._resting = np.flatnonzero(inside < np.asarray(layout.levels))
+        self._resting = np.flatnonzero(inside < np.asarray(layout.levels)).tolist()
         used = len(named) + len(self._resting)
         size = loss.padded(used, 2)
         self.where = np.zeros(layout.width, np.int64)

@@ -143,7 +143,7 @@ def lead_part(P: Any, lines: Any, r: int, trail: int, xp: Any) -> tuple[Any, lis
         none = product(1 - P, lines, xp)
         return P.shape[1] - none.sum(axis=1), [none]
     found = exactly(P, lines, xp)
-    sure = sum(found[r:], xp.zeros_like(found[0]))
+    sure: Any = sum(found[r:], xp.zeros_like(found[0]))
     return sure.sum(axis=1), [found[j] for j in terms(r, count, trail)]
 
 

@@ -1,0 +1,323 @@
+"""What the page's forms do, each as a function from plain data to plain data.
+
+Nothing here reads a row of the private table: `open_table` reads a header, and whatever needs rows
+starts a process of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tomllib
+from collections.abc import Mapping
+from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from admeasure.errors import SchemaError, UsageError
+from admeasure.mechanisms import REGISTRY, build
+from admeasure.privacy.book import Book
+from admeasure.privacy.convert import rho_of
+from admeasure.public.read import given_public
+from admeasure.queries import Marginal, Threshold
+from admeasure.schema import Schema
+from admeasure.schema.load import validate
+from admeasure.sources.duckdb import storage_types
+from admeasure.web import code, commands, runs
+from admeasure.web.forms import checked, empty_form, form_of
+from admeasure.web.workspace import TableFolder, Workspace
+from admeasure.workload import Workload, parse_workload
+
+Json = dict[str, Any]
+ITEMS_SHOWN = 12
+LARGEST_SHOWN = 5
+
+
+def open_table(space: Workspace, body: Json) -> Json:
+    """Read a table's header and make a place for it."""
+    data = space.located(body["data"])
+    if not data:
+        raise UsageError("Name a file first.")
+    header = storage_types(data)
+    name = Path(data).name.split(".")[0]
+    form = empty_form(name, header)
+    if body.get("schema"):
+        document = _read_toml(Path(space.located(body["schema"])))
+        form = form_of(document, header)
+    table = space.add(data, header, form)
+    _keep_schema(table, form)
+    return {"next": f"/tables/{table.name}/schema"}
+
+
+def open_demo(space: Workspace) -> Json:
+    """The bundled table with its schema and workload."""
+    folder = space.folder / "demo"
+    folder.mkdir(exist_ok=True)
+    for entry in files("admeasure.demo").iterdir():
+        if entry.name.endswith(".csv.gz"):
+            plain = folder / entry.name.removesuffix(".gz")
+            plain.write_bytes(gzip.decompress(entry.read_bytes()))
+        elif entry.name.endswith((".toml", ".csv", ".parquet")):
+            (folder / entry.name).write_bytes(entry.read_bytes())
+    data = next(p for p in sorted(folder.iterdir()) if p.suffix in (".csv", ".parquet"))
+    header = storage_types(data)
+    form = form_of(_read_toml(folder / "schema.toml"), header)
+    table = space.add(str(data), header, form)
+    _keep_schema(table, form)
+    schema = table.schema()
+    asked = Workload.loads((folder / "workload.toml").read_text(encoding="utf-8"))
+    entries = [
+        {
+            "kind": "threshold" if isinstance(query, Threshold) else "marginal",
+            "columns": list(query.columns),
+            "at_least": str(query.at_least) if isinstance(query, Threshold) else "",
+            "weight": f"{asked.weight(query):g}",
+        }
+        for query in asked
+    ]
+    _keep_workload(table, schema, {"kind": "list", "rule": "", "entries": entries})
+    return {"next": f"/tables/{table.name}/schema"}
+
+
+def _read_toml(path: Path) -> Json:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{path.name} is not valid TOML: {error}.") from None
+
+
+def _described(schema: Schema | None) -> Json:
+    if schema is None:
+        return {"ok": False}
+    return {
+        "ok": True,
+        "levels": {c.name: c.levels for c in schema.columns},
+        "cells": float(schema.domain.cells()),
+        "toml": schema.dumps(),
+    }
+
+
+def save_schema(table: TableFolder, body: Json) -> Json:
+    """Store the form; the schema file is there only while the form is valid."""
+    schema, problems = checked(body["form"])
+    state = table.write({**table.read(), "form": body["form"]}, seen=body["version"])
+    _keep_schema(table, body["form"])
+    return {"problems": problems, "version": state["version"], **_described(schema)}
+
+
+def _keep_schema(table: TableFolder, form: Mapping[str, Any]) -> None:
+    schema, _ = checked(form)
+    if schema is None:
+        table.schema_path.unlink(missing_ok=True)
+    else:
+        table.schema_path.write_text(schema.dumps(), encoding="utf-8")
+
+
+def schema_from_text(table: TableFolder, body: Json) -> Json:
+    """Take a schema written as TOML into the form."""
+    try:
+        document = tomllib.loads(body["text"])
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"That is not valid TOML: {error}.") from None
+    validate(document)
+    state = table.read()
+    form = form_of(document, [(n, t) for n, t in state["header"]])
+    table.write({**state, "form": form}, seen=body["version"])
+    _keep_schema(table, form)
+    return {"next": f"/tables/{table.name}/schema"}
+
+
+def verify_table(table: TableFolder) -> Json:
+    """Whether the table satisfies its schema, by a process of its own: it reads every row."""
+    table.schema()
+    argv = ["check", table.read()["data"], "--schema", str(table.schema_path), "--json"]
+    return commands.run_json(argv)
+
+
+def workload_text(given: Mapping[str, Any]) -> str:
+    """The rule of a workload form; empty where it is a list."""
+    return given["rule"].strip() if given["kind"] == "rule" else ""
+
+
+def _workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
+    rule = workload_text(given)
+    if given["kind"] == "rule":
+        return parse_workload(rule, schema.domain)
+    queries = []
+    for entry in given["entries"]:
+        query = (
+            Threshold(entry["columns"], int(entry["at_least"] or 0))
+            if entry["kind"] == "threshold"
+            else Marginal(entry["columns"])
+        )
+        queries.append((query, float(entry["weight"] or 1)))
+    workload = Workload(queries)
+    workload.validate(schema.domain)
+    return workload
+
+
+def preview_workload(table: TableFolder, body: Json) -> Json:
+    """How large a workload is, before it is kept."""
+    schema = table.schema()
+    try:
+        workload = _workload(schema, body["workload"])
+    except ValueError:
+        raise UsageError("A weight is a number, and at least is a whole number.") from None
+    domain = schema.domain
+    sizes = sorted(((domain.cells(c), c) for c in workload.marginals()), reverse=True)
+    cells = sum(size for size, _ in sizes)
+    named = {c for _, columns in sizes for c in columns}
+    text = workload_text(body["workload"]) or str(table.workload_path)
+    return {
+        "queries": len(workload),
+        "marginals": len(sizes),
+        "cells": cells,
+        "megabytes": cells * 8 / 2**20,
+        "largest": [{"columns": list(c), "cells": size} for size, c in sizes[:LARGEST_SHOWN]],
+        "unnamed": [c for c in schema.names if c not in named],
+        "toml": workload.dumps()[:20_000],
+        "code": code.for_workload(table, text),
+    }
+
+
+def save_workload(table: TableFolder, body: Json) -> Json:
+    found = preview_workload(table, body)
+    state = _keep_workload(table, table.schema(), body["workload"], seen=body["version"])
+    return {**found, "version": state["version"]}
+
+
+def _keep_workload(
+    table: TableFolder, schema: Schema, given: Mapping[str, Any], *, seen: int | None = None
+) -> Json:
+    workload = _workload(schema, given)
+    kept = {**given, "text": workload_text(given)}
+    state = table.write({**table.read(), "workload": kept}, seen=seen)
+    table.workload_path.write_text(workload.dumps(), encoding="utf-8")
+    return state
+
+
+def plan(space: Workspace, table: TableFolder, body: Json) -> Json:
+    """What a budget would buy. Touches no data."""
+    asked = body["budget"]
+    schema = table.schema()
+    workload = table.workload(schema)
+    rows = int(asked["rows"]) if asked["rows"].strip() else schema.table.rows
+    mechanism = build(asked["mechanism"], _options(asked))
+    mechanism = given_public(mechanism, space.located(asked.get("public", "")) or None, schema)
+    mechanism.check(schema.domain, workload, schema.zeros)
+    epsilon, delta = _number(asked["epsilon"], "epsilon"), _number(asked["delta"], "delta")
+    rho = Fraction(rho_of(epsilon, delta))
+    made = mechanism.plan(schema.domain, workload, schema.unit, rho, rows)
+    others = []
+    for factor in (0.5, 1, 2, 4):
+        other = Fraction(rho_of(factor * epsilon, delta))
+        found = mechanism.plan(schema.domain, workload, schema.unit, other, rows)
+        others.append({"epsilon": factor * epsilon, "expected": found.expected_error})
+    return {
+        "summary": mechanism.summary,
+        "rho": float(rho),
+        "rounds": made.rounds,
+        "expected": made.expected_error,
+        "rows": rows,
+        "megabytes": made.megabytes,
+        "seconds": made.seconds,
+        "notes": list(made.notes),
+        "items": [
+            {
+                "what": i.what,
+                "times": i.times,
+                "share": float(i.rho * i.times / rho),
+                "sigma": i.sigma,
+            }
+            for i in made.items[:ITEMS_SHOWN]
+        ],
+        "more": max(0, len(made.items) - ITEMS_SHOWN),
+        "others": others,
+        "book": _left(space, asked, rho),
+        "code": code.for_budget(table, space, asked),
+    }
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{name} must be a number; it is {text!r}.") from None
+
+
+def _options(asked: Mapping[str, Any]) -> dict[str, str]:
+    """`rounds=20, alpha=0.8` as options."""
+    found = {}
+    for part in asked.get("options", "").replace(",", " ").split():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"An option is written name=value; {part!r} is not.")
+        found[name.removeprefix("--")] = value
+    return found
+
+
+def _left(space: Workspace, asked: Mapping[str, Any], rho: Fraction) -> Json | None:
+    """What the book says of the data set that the run would be charged to."""
+    dataset = asked.get("dataset", "")
+    if not dataset or not space.book.exists():
+        return None
+    found = [a for a in Book.open(space.book).datasets() if a.dataset == dataset]
+    if not found:
+        return None
+    account = found[0]
+    return {
+        "dataset": dataset,
+        "epsilon": account.epsilon,
+        "epsilon_left": account.epsilon_left,
+        "closed": account.closed,
+        "enough": account.closed is None and rho <= account.left,
+    }
+
+
+def start_run(space: Workspace, table: TableFolder, body: Json) -> Json:
+    """Enter the data set where it is new, then start the run; the book decides whether it may."""
+    found = plan(space, table, body)  # refuses what cannot be run, before anything is entered
+    asked = body["budget"]
+    dataset = asked.get("dataset", "").strip()
+    if dataset and asked.get("total", "").strip():
+        total = _number(asked["total"], "the total epsilon")
+        Book.create(space.book, dataset, epsilon=total, delta=_number(asked["delta"], "delta"))
+    state = table.read()
+    kept = {k: v for k, v in asked.items() if k != "total"}
+    table.write({**state, "budget": kept})
+    request = {
+        "data": state["data"],
+        "workload": table.workload_text,
+        "epsilon": asked["epsilon"].strip(),
+        "delta": asked["delta"].strip(),
+        "mechanism": asked["mechanism"],
+        "options": _options(asked),
+        "public": space.located(asked.get("public", "")),
+        "dataset": dataset,
+        "ledger": str(space.book) if dataset else "",
+        "rho": found["rho"],
+    }
+    run = runs.start(table, request)
+    return {"next": f"/tables/{table.name}/runs/{run.number}"}
+
+
+def create_account(space: Workspace, body: Json) -> Json:
+    Book.create(
+        space.book,
+        body["dataset"].strip(),
+        epsilon=_number(body["epsilon"], "epsilon"),
+        delta=_number(body["delta"], "delta"),
+    )
+    return {"next": "/book"}
+
+
+def close_account(space: Workspace, body: Json) -> Json:
+    Book.open(space.book).close_dataset(body["dataset"])
+    return {"next": "/book"}
+
+
+def mechanisms() -> list[tuple[str, str]]:
+    """Names with their summaries."""
+    return [(name, kind.summary) for name, kind in REGISTRY.items()]

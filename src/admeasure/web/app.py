@@ -1,0 +1,278 @@
+"""The local page as an ASGI application: routes, and nothing that a page or an action could do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+
+from admeasure.errors import AdmeasureError, UsageError
+from admeasure.report.html import certificate_page
+from admeasure.web import actions, asking, commands, pages, runs
+from admeasure.web.guard import REPORT_POLICY, Guard
+from admeasure.web.watching import Watched
+from admeasure.web.workspace import Stale, Workspace
+
+MOST_BYTES = 8 << 20
+LOOK_SECONDS = 0.25
+MOST_ROWS = 10_000_000
+
+
+def make_app(space: Workspace, *, token: str, port: int) -> Starlette:
+    """The application for one workspace."""
+    space.prepare()
+    handlers = Handlers(space)
+    page, act = handlers.page, handlers.action
+    at, of = "/tables/{table}", "/tables/{table}/runs/{run}"
+    routes = [
+        Route("/", page(lambda _: pages.home(space))),
+        Route("/static/{name}", static),
+        Route("/book", page(lambda _: pages.book(space))),
+        Route(f"{at}/schema", page(lambda r: pages.schema(handlers.table(r)))),
+        Route(f"{at}/workload", page(lambda r: pages.workload(handlers.table(r)))),
+        Route(f"{at}/budget", page(lambda r: pages.budget(space, handlers.table(r)))),
+        Route(f"{at}/compare", page(handlers.compare)),
+        Route(of, page(lambda r: pages.run(handlers.table(r), handlers.run(r)))),
+        Route(f"{of}/events", handlers.events),
+        Route(f"{of}/report", handlers.report),
+        Route(f"{of}/download/{{what}}", handlers.download),
+        act("/open", lambda r, b: actions.open_table(space, b)),
+        act("/demo", lambda r, b: actions.open_demo(space)),
+        act("/book/create", lambda r, b: actions.create_account(space, b)),
+        act("/book/close", lambda r, b: actions.close_account(space, b)),
+        act(f"{at}/schema/save", lambda r, b: actions.save_schema(handlers.table(r), b)),
+        act(f"{at}/schema/text", lambda r, b: actions.schema_from_text(handlers.table(r), b)),
+        act(f"{at}/schema/verify", lambda r, b: actions.verify_table(handlers.table(r))),
+        act(f"{at}/workload/preview", lambda r, b: actions.preview_workload(handlers.table(r), b)),
+        act(f"{at}/workload/save", lambda r, b: actions.save_workload(handlers.table(r), b)),
+        act(f"{at}/budget/plan", lambda r, b: actions.plan(space, handlers.table(r), b)),
+        act(f"{at}/start", lambda r, b: actions.start_run(space, handlers.table(r), b)),
+        act(f"{of}/cancel", lambda r, b: handlers.signal(r, runs.cancel)),
+        act(f"{of}/resume", lambda r, b: handlers.signal(r, runs.resume)),
+        act(f"{of}/internal", handlers.internal),
+        act(f"{of}/ask", lambda r, b: asking.ask(handlers.run(r).release, b)),
+        act(
+            f"{of}/marginal",
+            lambda r, b: asking.marginal(handlers.run(r).release, b["columns"], b["confidence"]),
+        ),
+        act(
+            f"{of}/conclusions",
+            lambda r, b: {
+                "verdicts": asking.conclude(handlers.run(r).release, b["text"], b["confidence"])
+            },
+        ),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard, token=token, port=port)])
+
+
+class Handlers:
+    """Requests to functions of the workspace, and their errors to answers."""
+
+    def __init__(self, space: Workspace) -> None:
+        self._space = space
+
+    def table(self, request: Request) -> Any:
+        return self._space.table(request.path_params["table"])
+
+    def run(self, request: Request) -> runs.RunFolder:
+        return runs.find_run(self.table(request), request.path_params["run"])
+
+    def page(self, make: Callable[[Request], str]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return HTMLResponse(await run_in_threadpool(make, request))
+            except AdmeasureError as error:
+                return HTMLResponse(pages.problem(str(error)), status_code=404)
+
+        return endpoint
+
+    def action(self, path: str, work: Callable[[Request, dict[str, Any]], Any]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                body = await _body(request)
+                return JSONResponse(_finite(await run_in_threadpool(work, request, body)))
+            except Stale as error:
+                return JSONResponse({"error": str(error)}, status_code=409)
+            except AdmeasureError as error:
+                return JSONResponse({"error": str(error)}, status_code=422)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                text = "The page sent something that this server does not understand. Reload it."
+                return JSONResponse({"error": text}, status_code=400)
+
+        return Route(path, endpoint, methods=["POST"])
+
+    def compare(self, request: Request) -> str:
+        return pages.compare(self.table(request), request.query_params.getlist("run"))
+
+    def signal(self, request: Request, what: Callable[[runs.RunFolder], None]) -> dict[str, Any]:
+        what(self.run(request))
+        return {"ok": True}
+
+    async def events(self, request: Request) -> Response:
+        """A run as it goes on, as server-sent events: each is the whole state, so that a page that
+        was reloaded, or opened twice, shows the same."""
+        try:
+            watched = await run_in_threadpool(lambda: Watched(self.run(request)))
+        except AdmeasureError as error:
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
+        return StreamingResponse(_watch(request, watched), media_type="text/event-stream")
+
+    async def report(self, request: Request) -> Response:
+        try:
+            path = self.run(request).path / "report.html"
+        except AdmeasureError as error:
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
+        if not path.exists():
+            return HTMLResponse(pages.problem("The report is not there yet."), status_code=404)
+        return FileResponse(
+            path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
+        )
+
+    def internal(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        """The internal report, by a process of its own: it reads the private table."""
+        run = self.run(request)
+        argv = ["report", str(run.release), "-o", str(run.path / "report.NOT-PRIVATE.html")]
+        commands.run([*argv, "--internal", run.request["data"], "--force"])
+        return {"next": f"{request.url.path.removesuffix('/internal')}/download/internal.html"}
+
+    async def download(self, request: Request) -> Response:
+        try:
+            path, name = await run_in_threadpool(self._file, request)
+        except AdmeasureError as error:
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
+        return FileResponse(path, filename=name)
+
+    def _file(self, request: Request) -> tuple[Path, str]:
+        run, what = self.run(request), request.path_params["what"]
+        stem = f"{self.table(request).name}-run-{run.number}"
+        release = asking.load(run.release)
+        mark = "-NOT-PRIVATE" if release.certificate.stamp else ""
+        match what:
+            case "report.html":
+                return _there(run.path / what), f"{stem}-report{mark}.html"
+            case "internal.html":
+                return _there(run.path / "report.NOT-PRIVATE.html"), f"{stem}.NOT-PRIVATE.html"
+            case "certificate.html":
+                path = run.path / what
+                path.write_text(certificate_page(release), encoding="utf-8")
+                return path, f"{stem}-certificate{mark}.html"
+            case "certificate.json":
+                path = run.path / what
+                path.write_text(json.dumps(release.certificate.to_json(), indent=1))
+                return path, f"{stem}-certificate{mark}.json"
+            case "certificate.yaml":
+                return _there(run.release / what), f"{stem}-certificate{mark}.yaml"
+            case "release.zip":
+                return _zipped(run), f"{stem}{mark}.zip"
+            case "synthetic.csv" | "synthetic.parquet":
+                return _sampled(run, what, request.query_params.get("rows", "")), (
+                    f"{stem}-{what.partition('.')[0]}{mark}{Path(what).suffix}"
+                )
+        raise UsageError("There is no such file.")
+
+
+def _there(path: Path) -> Path:
+    if not path.exists():
+        raise UsageError("That file is not there yet.")
+    return path
+
+
+def _zipped(run: runs.RunFolder) -> Path:
+    path = run.path / "release.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(run.release.iterdir()):
+            archive.write(file, f"release/{file.name}")
+    return path
+
+
+def _sampled(run: runs.RunFolder, what: str, rows: str) -> Path:
+    """Synthetic rows, by a process of its own: there may be millions."""
+    path = run.path / what
+    argv = ["sample", str(run.release), "-o", str(path), "--force"]
+    if rows.strip():
+        if not rows.strip().isdecimal() or int(rows) > MOST_ROWS:
+            raise UsageError(f"The number of rows must be a whole number up to {MOST_ROWS:,}.")
+        argv += ["-n", rows.strip()]
+    commands.run(argv)
+    return path
+
+
+async def _watch(request: Request, watched: Watched) -> AsyncIterator[str]:
+    last = ""
+    quiet = 0.0
+    while not await request.is_disconnected():
+        found = await run_in_threadpool(watched.look)
+        text = json.dumps(_finite(found))
+        if text != last:
+            yield f"data: {text}\n\n"
+            last, quiet = text, 0.0
+        elif quiet > 15:
+            yield ": still here\n\n"
+            quiet = 0.0
+        if found["state"] != runs.RUNNING:
+            yield "event: end\ndata: {}\n\n"
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+        quiet += LOOK_SECONDS
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MOST_BYTES:
+            raise UsageError("That is too much for one form.")
+    body = json.loads(raw or b"{}")
+    if not isinstance(body, dict):
+        raise TypeError
+    return body
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not -1e308 < value < 1e308:
+        return None
+    return value
+
+
+SCRIPTS = ("page", "tools", "schema", "workload", "budget", "run", "results")
+KINDS = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in SCRIPTS}}
+
+
+async def static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in KINDS:
+        return Response(status_code=404)
+    return Response(_content(name), media_type=KINDS[name])
+
+
+@lru_cache
+def _content(name: str) -> str:
+    here = files("admeasure.web") / "static" / name
+    text = here.read_text(encoding="utf-8")
+    if name == "page.css":  # the reports' colours and tables, so that both look alike
+        shared = files("admeasure.report") / "templates" / "style.css"
+        return shared.read_text(encoding="utf-8") + text
+    return text

@@ -1,0 +1,46 @@
+"""Commands that read a private table or make many rows, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from admeasure.errors import UsageError
+
+
+def run(argv: list[str]) -> str:
+    """What a command of `admeasure` prints; its error as a `UsageError`."""
+    done = _done(argv)
+    if done.returncode:
+        raise UsageError(_error(done))
+    return done.stdout
+
+
+def run_json(argv: list[str]) -> dict[str, Any]:
+    """The JSON of a command, also of one that says no by its exit code."""
+    done = _done(argv)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise UsageError(_error(done)) from None
+
+
+def _done(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "admeasure.cli", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def _error(done: subprocess.CompletedProcess[str]) -> str:
+    """The last error that the command printed, with the lines that belong to it."""
+    lines = done.stderr.splitlines()
+    starts = [i for i, line in enumerate(lines) if line.startswith("error:")]
+    if not starts:
+        return f"The command ended with code {done.returncode} and said nothing."
+    return "\n".join(lines[starts[-1] :]).removeprefix("error:").strip()

@@ -1,0 +1,237 @@
+"""The pages: what each shows, gathered from the workspace. Nothing here reads a private table."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from admeasure.errors import AdmeasureError, UsageError
+from admeasure.privacy.book import Book
+from admeasure.release import Release
+from admeasure.report import charts, html
+from admeasure.report.facts import Ranked, rank
+from admeasure.web import actions, asking, code, runs
+from admeasure.web.runs import RunFolder
+from admeasure.web.workspace import TableFolder, Workspace
+
+STEPS = ("schema", "workload", "budget", "runs")
+COMPARED_MARGINALS = 60
+
+
+@cache
+def environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("admeasure.web", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        rows=html.rows, percent=html.percent, small=html.small, shortened=charts.shortened
+    )
+    found.globals.update(plain_bar=charts.plain_bar)
+    return found
+
+
+def render(template: str, **values: Any) -> str:
+    return environment().get_template(template).render(**values)
+
+
+def home(space: Workspace) -> str:
+    tables = [_summary(table) for table in space.tables()]
+    return render(
+        "home.html.j2",
+        title="Tables",
+        tables=tables,
+        suggestions=space.suggestions(),
+        start=str(space.start),
+        code=code.for_start(),
+    )
+
+
+def _summary(table: TableFolder) -> dict[str, Any]:
+    state = table.read()
+    found = runs.all_runs(table)
+    return {
+        "name": table.name,
+        "data": state["data"],
+        "columns": len(state["header"]),
+        "step": _next_step(table, state),
+        "runs": [_run(run) for run in found],
+    }
+
+
+def _next_step(table: TableFolder, state: dict[str, Any]) -> str:
+    if not table.schema_path.exists():
+        return "schema"
+    return "budget" if "workload" in state else "workload"
+
+
+def _run(run: RunFolder) -> dict[str, Any]:
+    request = run.request
+    return {
+        "number": run.number,
+        "state": run.state,
+        "mechanism": request["mechanism"],
+        "epsilon": request["epsilon"],
+        "dataset": request.get("dataset", ""),
+    }
+
+
+def schema(table: TableFolder) -> str:
+    state = table.read()
+    return render(
+        "schema.html.j2",
+        title="Schema",
+        step="schema",
+        table=table.name,
+        state=state,
+        text=table.schema_path.read_text(encoding="utf-8") if table.schema_path.exists() else "",
+        code=code.for_schema(table, state),
+    )
+
+
+def workload(table: TableFolder) -> str:
+    state = table.read()
+    known = table.schema()
+    given = state.get("workload", {"kind": "rule", "rule": "all-2way", "entries": []})
+    return render(
+        "workload.html.j2",
+        title="Workload",
+        step="workload",
+        table=table.name,
+        state=state,
+        columns=[{"name": c.name, "levels": c.levels} for c in known.columns],
+        given=given,
+        code=code.for_workload(table, given.get("rule") or str(table.workload_path)),
+    )
+
+
+def budget(space: Workspace, table: TableFolder) -> str:
+    known = table.schema()
+    table.workload(known)
+    state = table.read()
+    given = {
+        "epsilon": "1",
+        "delta": "1e-9",
+        "mechanism": "aim",
+        "rows": str(known.table.rows or ""),
+        "options": "",
+        "public": "",
+        "dataset": "",
+        **state.get("budget", {}),
+    }
+    return render(
+        "budget.html.j2",
+        title="Budget",
+        step="budget",
+        table=table.name,
+        state=state,
+        unit=known.unit.name,
+        given=given,
+        mechanisms=actions.mechanisms(),
+        datasets=Book.open(space.book).datasets() if space.book.exists() else (),
+        code=code.for_budget(table, space, given),
+    )
+
+
+def run(table: TableFolder, found: RunFolder) -> str:
+    release = asking.load(found.release) if found.state == runs.DONE else None
+    request = found.request
+    return render(
+        "run.html.j2",
+        title=f"Run {found.number}",
+        step="runs",
+        table=table.name,
+        state=table.read(),
+        run=_run(found),
+        others=[_run(other) for other in runs.all_runs(table)],
+        release=release,
+        columns=[] if release is None else [_asked_column(c) for c in release.schema.columns],
+        samples=release is not None and _samples(release),
+        report_ready=(found.path / "report.html").exists(),
+        code=code.for_run(request) if release is None else code.for_results(str(found.release)),
+        made=code.for_run(request),
+    )
+
+
+def _asked_column(column: Any) -> dict[str, Any]:
+    most = 40
+    labels = column.labels
+    return {
+        "name": column.name,
+        "type": str(column.type),
+        "labels": list(labels[:most]),
+        "more": max(0, len(labels) - most),
+        "levels": column.levels,
+    }
+
+
+def _samples(release: Release) -> bool:
+    """Whether there are rows to be had."""
+    try:
+        release.model.sample(0, np.random.default_rng(0))
+    except AdmeasureError:
+        return False
+    return True
+
+
+def compare(table: TableFolder, numbers: list[str]) -> str:
+    """Runs side by side, by what their releases say of themselves."""
+    chosen = [runs.find_run(table, number) for number in numbers] or runs.all_runs(table)
+    done = [run for run in chosen if run.state == runs.DONE][:6]
+    if not done:
+        raise UsageError("There is no finished run to compare yet.")
+    sides = [_side(run) for run in sorted(done, key=lambda r: r.number)]
+    marginals = sorted(
+        {columns for side in sides for columns in side["bounds"]},
+        key=lambda c: -max(s["bounds"][c].error for s in sides if c in s["bounds"]),
+    )
+    return render(
+        "compare.html.j2",
+        title="Compare",
+        step="runs",
+        table=table.name,
+        state=table.read(),
+        sides=sides,
+        marginals=marginals[:COMPARED_MARGINALS],
+        left_out=max(0, len(marginals) - COMPARED_MARGINALS),
+        others=[_run(run) for run in runs.all_runs(table) if run.state == runs.DONE],
+        shown={run.number for run in done},
+        code=code.for_results(str(done[0].release)),
+    )
+
+
+def _side(run: RunFolder) -> dict[str, Any]:
+    release = asking.load(run.release)
+    ranked: tuple[Ranked, ...] = rank(release, release.evidence, 0.95)
+    bounds = {r.columns: r for r in ranked}
+    grades = {g: sum(r.grade == g for r in ranked) for g in ("good", "fair", "poor")}
+    return {
+        **_run(run),
+        "certificate": release.certificate,
+        "rounds": release.facts.get("rounds"),
+        "measurements": len(release.measurements),
+        "rows": release.rows,
+        "mean": sum(r.error for r in ranked) / max(1, len(ranked)),
+        "grades": grades,
+        "bounds": bounds,
+    }
+
+
+def book(space: Workspace) -> str:
+    accounts = []
+    if space.book.exists():
+        opened = Book.open(space.book)
+        accounts = [(a, opened.history(a.dataset)) for a in opened.datasets()]
+    return render(
+        "book.html.j2", title="Budget book", accounts=accounts, code=code.for_book(str(space.book))
+    )
+
+
+def problem(text: str) -> str:
+    return render("problem.html.j2", title="That did not work", text=text)
