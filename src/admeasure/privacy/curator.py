@@ -56,6 +56,9 @@ CACHE_CELLS = 1 << 27
 BATCH_CELLS = 1 << 24
 """Counts read at a time where they are not kept (128 MB), or one marginal where it is larger."""
 
+RACE_CELLS = 1 << 16
+"""Scores that enter a race together; they stay in a core's cache."""
+
 
 def sigma_for(rho: Fraction, l2_squared: int) -> float:
     """The smallest double σ with l2_squared / (2 σ²) <= rho, checked in exact arithmetic."""
@@ -239,25 +242,31 @@ class Curator:
         """The winners among everything on offer, of which one block is held at a time."""
         race = self._noise.race(step, k)
         tables = _Tables(self, [query.columns for query in candidates])
-        ends = [0]
+        ends, held, cells = [0], [], 0
+        streamed = isinstance(score, StreamedScore)
         for query in candidates:
             offered = 0
-            for block in self._scored(score, query, tables):
-                race.add(block.scores, block.without)
-                offered += block.scores.size
+            if streamed:
+                for block in self._streamed(score, query, tables):
+                    race.add(block.scores, block.without)
+                    offered += block.scores.size
+            else:  # small tables enter the race together: a block of its own each costs more
+                held.append(np.ravel(score.of(query, tables.of(query.columns))))
+                offered = held[-1].size
+                cells += offered
+                if cells >= RACE_CELLS:
+                    race.add(ArrayScores(np.concatenate(held)))
+                    held, cells = [], 0
             ends.append(ends[-1] + offered)
+        if held:
+            race.add(ArrayScores(np.concatenate(held)))
         found = []
         for pick in race.result():
             which = int(np.searchsorted(ends, pick, side="right")) - 1
             found.append(score.chosen(candidates[which], pick - ends[which]))
         return found
 
-    def _scored(
-        self, score: Score | StreamedScore, query: Query, tables: _Tables
-    ) -> Iterator[Block]:
-        if not isinstance(score, StreamedScore):
-            yield Block(ArrayScores(np.ravel(score.of(query, tables.of(query.columns)))))
-            return
+    def _streamed(self, score: StreamedScore, query: Query, tables: _Tables) -> Iterator[Block]:
         exact = self._exact.get(query)
         if exact is None:
             answers = np.ravel(query.answer(tables.of(query.columns)))

@@ -16,6 +16,10 @@ from markupsafe import Markup, escape
 
 LABEL_LENGTH = 22
 """Characters of a name inside a drawing; the full name is in its tooltip."""
+TIP_LENGTH = 60
+"""Characters of a name in the tooltip of a pair."""
+PALEST = 0.08
+"""The shade of no dependence at all: a square can be seen to be there."""
 
 
 def shortened(name: str, length: int = LABEL_LENGTH) -> str:
@@ -124,22 +128,18 @@ def _heat_cell(cell: HeatCell, x: float, y: float, side: int, names: tuple[str, 
     x, y, s = x + 1, y + 1, side - 2
     where = f'x="{number(x)}" y="{number(y)}" width="{s}" height="{s}"'
     said = "not known" if cell.value is None else f"{cell.value:.2f}"
-    hint = f"{names[0]} and {names[1]}: {said}" + (
-        ", not measured together" if cell.uncertain else ""
-    )
+    first, second = (shortened(name, TIP_LENGTH) for name in names)
+    hint = f"{first} and {second}: {said}" + (", not measured together" if cell.uncertain else "")
     tip = f"<title>{escape(hint)}</title>"
     if cell.value is None:
         cross = f"M{number(x + 3)} {number(y + 3)}l{s - 6} {s - 6}m0 {6 - s}l{6 - s} {s - 6}"
-        return f'<g>{tip}<rect class="c-track" {where}/><path class="c-faint" d="{cross}"/></g>'
-    shade = number(min(1.0, max(0.0, cell.value)) ** 0.7)
+        return f'<rect class="c-track" {where}>{tip}</rect><path class="c-faint" d="{cross}"/>'
+    shade = number(PALEST + (1 - PALEST) * min(1.0, max(0.0, cell.value)) ** 0.7)
     ring = ""
     if cell.uncertain:
         middle = f'cx="{number(x + s / 2)}" cy="{number(y + s / 2)}" r="{number(s / 7)}"'
         ring = f'<circle class="c-ring" {middle}/>'
-    return (
-        f'<g>{tip}<rect class="c-track" {where}/>'
-        f'<rect class="c-heat" fill-opacity="{shade}" {where}/>{ring}</g>'
-    )
+    return f'<rect class="c-heat" fill-opacity="{shade}" {where}>{tip}</rect>{ring}'
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def rows(count: float) -> str:
     >>> rows(1234.4), rows(-0.2)
     ('1,234', '0')
     """
-    return f"{round(count) + 0:,}"
+    return f"{round(count) + 0:,}" if math.isfinite(count) else "any number"
 
 
 def percent(share: float) -> str:

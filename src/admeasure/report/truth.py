@@ -33,7 +33,7 @@ from admeasure.workload.history import parse_future
 
 CELLS_SHOWN = 20
 LEVELS_SHOWN = 16
-HISTOGRAMS = 60
+HISTOGRAMS = 40
 FUTURE_DRAWS = 100
 FUTURE_CELLS = 1 << 22
 """Marginals with more cells than this are too large to be drawn as future queries."""
