@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import admeasure
 from admeasure.cli.run import run
 from admeasure.evaluate import compare
 from admeasure.privacy.book import Book
+from admeasure.queries import Cell
 from admeasure.release import Release
 from admeasure.report import facts, truth
 from admeasure.report.html import certificate_page, html_report
@@ -182,8 +184,6 @@ def test_the_label_shows_what_was_ever_spent_on_the_data_set(tmp_path: Path) -> 
 
 
 def test_columns_carry_the_answers_and_intervals_of_the_release(private: Release) -> None:
-    from admeasure.queries import Cell
-
     gathered = facts.gather(private)
     for column in gathered.columns:
         labels = SCHEMA.column(column.name).labels
@@ -268,8 +268,6 @@ def test_every_part_of_the_internal_report_is_stamped(internal: str) -> None:
 def test_the_file_of_an_internal_report_says_so_in_its_name(
     private: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import pandas as pd
-
     private.save(tmp_path / "r")
     pd.DataFrame(rows()).to_csv(tmp_path / "t.csv", index=False)
     given = ["report", str(tmp_path / "r"), "-o", str(tmp_path / "x.html")]

@@ -284,7 +284,7 @@ def test_a_plan_shows_the_bound() -> None:
     workload = parse_workload("all-2way", SCHEMA.domain)
     mechanism = PmwPub(rounds=2000).with_public(public)
     plan = mechanism.plan(SCHEMA.domain, workload, SCHEMA.unit, Fraction(1, 10), 10**7)
-    assert any("Proposition A.1" in note and " is 0." in note for note in plan.notes)
+    assert any("Proposition A.1" in note and "95%): 0." in note for note in plan.notes)
 
 
 def test_the_bound_holds_in_a_run_as_the_theorem_has_it() -> None:

@@ -200,7 +200,7 @@ def bound_note(
         sigma=measure.sigma,
         sensitivity=unit.max_rows,
     )
-    said = "says nothing at this budget (1 or more)" if bound >= 1 else f"is {bound:.3f}"
+    said = "says nothing at this budget (1 or more)" if bound >= 1 else f"{bound:.3f}"
     return (
         "Utility bound on the largest error (Proposition A.1, average of the iterates, no reuse, "
         f"confidence 95%): {said}, plus twice the best-mixture error of the public table, which "

@@ -49,9 +49,8 @@ def open_table(space: Workspace, body: Json) -> Json:
     return {"next": f"/tables/{table.name}/schema"}
 
 
-def open_demo(space: Workspace) -> Json:
-    """The bundled table with its schema and workload."""
-    folder = space.folder / "demo"
+def unpack_demo(folder: Path) -> Path:
+    """Write the bundled files into a folder; the path of the table."""
     folder.mkdir(exist_ok=True)
     for entry in files("admeasure.demo").iterdir():
         if entry.name.endswith(".csv.gz"):
@@ -59,7 +58,13 @@ def open_demo(space: Workspace) -> Json:
             plain.write_bytes(gzip.decompress(entry.read_bytes()))
         elif entry.name.endswith((".toml", ".csv", ".parquet")):
             (folder / entry.name).write_bytes(entry.read_bytes())
-    data = next(p for p in sorted(folder.iterdir()) if p.suffix in (".csv", ".parquet"))
+    return next(p for p in sorted(folder.iterdir()) if p.suffix in (".csv", ".parquet"))
+
+
+def open_demo(space: Workspace) -> Json:
+    """The bundled table with its schema and workload."""
+    folder = space.folder / "demo"
+    data = unpack_demo(folder)
     header = storage_types(data)
     form = form_of(_read_toml(folder / "schema.toml"), header)
     table = space.add(str(data), header, form)

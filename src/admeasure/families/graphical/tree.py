@@ -149,16 +149,21 @@ class Tree:
     ) -> np.ndarray:
         """For each candidate, an upper bound on the cells of `extended(candidate)`.
 
-        Within the limit the bound may be the path-extended tree's size; a candidate whose path
-        extension passes the limit is triangulated too, all such candidates in lock step.
+        Three bounds, the next only for candidates that the last one leaves above the limit: all
+        nodes grown by all attributes but the largest, which some node has (where there is a
+        limit); the path-extended tree; and re-triangulation, all candidates in lock step.
         """
         member = np.zeros((len(candidates), len(self.levels)))
         for row, candidate in zip(member, candidates, strict=True):
             row[list(candidate)] = 1.0
-        sizes = self._path_sizes(member)
+        logs = np.log(self.levels)
+        own = np.exp(member @ logs)
+        sizes = own + self.cells * own / np.exp((member * logs).max(axis=1, initial=0.0))
+        over = np.flatnonzero((sizes > limit_cells) | (limit_cells == math.inf))
+        if over.size:
+            sizes[over] = self._path_sizes(member[over])
         # Products in another order may round apart; a bound must not err on the low side.
         sizes *= 1 + 1e-12
-        own = np.exp(member @ np.log(self.levels))
         over = np.flatnonzero((sizes > limit_cells) & (own <= limit_cells * (1 + 1e-9)))
         if over.size:
             sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member[over]))
@@ -173,63 +178,45 @@ class Tree:
         return [[k for k, g in enumerate(group) if g == root] for root in sorted(set(group))]
 
     @cached_property
-    def _towards(self) -> list[list[int]]:
-        """`_towards[h][v]`: the next node on the path from h to v; -1 across components."""
-        size = len(self.nodes)
-        neighbours: list[list[int]] = [[] for _ in range(size)]
+    def _neighbours(self) -> list[list[int]]:
+        """Nodes that share attributes, by node."""
+        neighbours: list[list[int]] = [[] for _ in self.nodes]
         for edge in self.edges:
             if edge.separator:
                 neighbours[edge.parent].append(edge.child)
                 neighbours[edge.child].append(edge.parent)
-        table = [[-1] * size for _ in range(size)]
-        for target in range(size):
-            table[target][target] = target
-            stack = [target]
-            while stack:
-                node = stack.pop()
-                for other in neighbours[node]:
-                    if table[other][target] < 0:
-                        table[other][target] = node
-                        stack.append(other)
-        return table
+        return neighbours
 
-    def _carriers(self, host: int, attribute: int) -> list[int]:
-        """The nodes that must take in `attribute` so that `host` has it; none if it has, or if
-        the attribute lives in another component."""
-        if attribute in self.nodes[host]:
-            return []
-        best: list[int] | None = None
-        for target, node in enumerate(self.nodes):
-            if attribute not in node or self._towards[host][target] < 0:
-                continue
-            path, at = [], host
-            while attribute not in self.nodes[at]:
-                path.append(at)
-                at = self._towards[at][target]
-            best = path  # the nodes with the attribute are connected: every path meets them alike
-            break
-        return best or []
+    def _carriers(self, attribute: int) -> np.ndarray:
+        """(host, node): the nodes that must take in `attribute` so that the host has it.
 
-    @cached_property
-    def _carried(self) -> np.ndarray:
-        """(host, attribute, node): whether the node takes in the attribute for that host."""
-        size = len(self.nodes)
-        carried = np.zeros((size, len(self.levels), size), dtype=bool)
-        for host in range(size):
-            for attribute in range(len(self.levels)):
-                carried[host, attribute, self._carriers(host, attribute)] = True
-        return carried
+        None where the host has it, or where it lives in another component. The nodes with the
+        attribute are connected, so there is one way from a host to them.
+        """
+        carriers = np.zeros((len(self.nodes), len(self.nodes)), dtype=bool)
+        reached = [k for k, node in enumerate(self.nodes) if attribute in node]
+        seen = set(reached)
+        for k in reached:  # grows while it is walked: breadth first
+            for other in self._neighbours[k]:
+                if other not in seen:
+                    seen.add(other)
+                    carriers[other] = carriers[k]
+                    carriers[other, other] = True
+                    reached.append(other)
+        return carriers
 
     def _host_sizes(self, member: np.ndarray) -> np.ndarray:
         """(candidate, host): cells of the host's component once the host holds the candidate's
         attributes of that component."""
-        logs = np.log(self.levels)
-        count, size = len(self.nodes), len(self.levels)
+        asked = np.flatnonzero(member.any(axis=0))
+        member = member[:, asked]
+        count = len(self.nodes)
         inside = np.zeros((count, count), dtype=bool)
         for component in self._components:
             inside[np.ix_(component, component)] = True
-        weight = self._carried * logs[None, :, None]
-        weight = weight.transpose(1, 0, 2).reshape(size, count * count)
+        weight = np.empty((len(asked), count * count))
+        for row, attribute in zip(weight, asked, strict=True):
+            row[:] = self._carriers(int(attribute)).ravel() * math.log(self.levels[attribute])
         base = np.array([math.log(cells_of(self.levels, node)) for node in self.nodes])
         sizes = np.empty((len(member), count))
         step = max(1, _BATCH_FLOATS // (count * count))
@@ -258,7 +245,7 @@ class Tree:
         for component in self._components:
             host = min(component, key=lambda k: hosts[k])
             for attribute in clique:
-                for k in self._carriers(host, attribute):
+                for k in np.flatnonzero(self._carriers(attribute)[host]):
                     nodes[k].add(attribute)
         return Tree(self.levels, maximal((*nodes, clique)), maximal((*self.cliques, clique)))
 

@@ -8,8 +8,8 @@ learns through the same code:
     layout = tensor.Layout.of(domain)
     tensor.marginals(P, layout, [("age", "sex"), …])    shares, numpy; a group of columns at a time
     tensor.Answers(P, layout).blocks(query)             shares of a marginal or threshold, in blocks
-    select.CellErrors(P, total, domain, excluded)       a score for the curator's top_k, streamed
-    select.MarginalErrors(P, total, domain, penalty)    the same for whole marginals
+    selectors.top.CellErrors(model, excluded)           a score for the curator's top_k, streamed
+    selectors.top.MarginalErrors(model, penalty)        the same for whole marginals
 
 and in JAX, with padded shapes, so that few compilations serve a whole run:
 
@@ -17,7 +17,10 @@ and in JAX, with padded shapes, so that few compilations serve a whole run:
     data = loss.tables(log, layout, total)              whole marginals
     value = loss.cell_loss(P, data)                     Σ (q(P) - a)², differentiable in P
     value = loss.table_loss(P, data)                    the same over all cells of the marginals
-    optimise.minimise(P, layout, data, how)             P, fitted by Adam
+    optimise.minimise(P, layout, log, total, how)       P, fitted by Adam
+
+The scores take any model with `blocks(query)` and `device_scores(query, exact)`, such as
+`ProductModel`; the losses take any array of this shape, so a network's output serves as well.
 
 `family.ProductModel` holds such rows as a model: answers, samples (randomised rounding), stores.
 JAX is imported where something is learnt and nowhere else.

@@ -1,0 +1,468 @@
+"""The local page in a real browser: the whole path, and what users do that nobody planned."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admeasure.privacy.book import Book
+from admeasure.release import Release
+
+HOSTILE = {
+    "script": "<script>window.hacked = 1</script>",
+    "image": '"><img src=x onerror="window.hacked = 2">',
+    "long": "a very long name " * 30,
+    "right to left": "עמודה \u202e אחת",
+    "template": "{{ 7 * 7 }}${7*7}",
+}
+
+Open = Callable[..., Any]
+
+
+def ready(page: Any) -> None:
+    page.wait_for_selector("body[data-ready]")
+
+
+def demo(page: Any) -> None:
+    """The bundled table, up to a valid schema."""
+    page.click("#demo")
+    page.wait_for_url("**/schema")
+    page.wait_for_selector("#schema-state.fine")
+
+
+def to_budget(page: Any) -> None:
+    page.click("#next")
+    page.wait_for_selector("#preview .tile")
+    page.click("#next")
+    page.wait_for_selector("#plan .tile")
+
+
+def choose(page: Any, *, mechanism: str = "independent", epsilon: str = "1") -> None:
+    page.fill("#epsilon", epsilon)
+    page.select_option("#mechanism", mechanism)
+    page.wait_for_function(
+        "e => document.querySelector('#start').textContent.includes(`epsilon ${e}`)", arg=epsilon
+    )
+
+
+def start(page: Any) -> None:
+    page.click("#start")
+    page.wait_for_url(re.compile(r"/runs/\d+$"))
+
+
+def finished(page: Any) -> None:
+    page.wait_for_selector("#conditions .condition")
+    ready(page)
+
+
+def unnamed_controls(page: Any) -> list[str]:
+    """Controls without a name for those who cannot see them."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('input, select, textarea, button, iframe')]
+            .filter(e => !(e.labels?.length || e.getAttribute('aria-label') || e.title
+                || (e.tagName === 'BUTTON' && e.textContent.trim())))
+            .map(e => e.outerHTML.slice(0, 120))"""
+    )
+
+
+def test_the_whole_path_from_table_to_answers(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    demo(page)
+    assert unnamed_controls(page) == []
+    assert "admeasure check" in page.inner_text("#code-command")
+    page.click("#verify")
+    page.wait_for_selector("#verified .fine")
+    to_budget(page)
+    assert unnamed_controls(page) == []
+    choose(page, mechanism="aim")
+    page.select_option("#book-choice", "+")
+    page.fill("#dataset", "whole path")
+    page.fill("#total", "1.5")
+    start(page)
+    finished(page)
+    assert unnamed_controls(page) == []
+
+    folder = next((server.folder / "tables").glob("*/runs/1/release"))
+    release = Release.load(folder)
+    assert release.certificate.private
+    assert Book.open(server.folder / "budget.db").account("whole path").spent > 0
+
+    column = release.schema.columns[1]
+    page.select_option("#conditions select", column.name)
+    label = column.labels[0]
+    typed = f'"{label}"' if column.grid is None else label.replace(" to ", "..")
+    page.fill("#conditions input", typed)
+    page.wait_for_selector("#answer b")
+    value = float(release.marginal([column.name])[0])
+    assert page.inner_text("#answer b") == f"{round(value):,} rows"
+
+    page.click("#add-condition")
+    page.locator("#conditions select").nth(1).select_option(release.schema.columns[0].name)
+    page.locator("#conditions input").nth(1).fill("nonsense")
+    page.wait_for_selector("#answer.problem, #ask .problem")
+    page.locator("#conditions button").nth(1).click()
+    page.wait_for_selector("#answer.answer b")
+
+    page.select_option("#axis-1", column.name)
+    page.wait_for_selector("#marginal tbody tr")
+    assert page.locator("#marginal tbody tr").count() == column.levels
+
+    frame = page.frame_locator("iframe")
+    frame.locator("h1").wait_for()
+    assert release.schema.table.name in frame.locator("h1").inner_text()
+
+    for name, begins in (
+        ("certificate.json", b"{"),
+        ("certificate.html", b"<!doctype html>"),
+        ("release.zip", b"PK"),
+        ("report.html", b"<!doctype html>"),
+    ):
+        with page.expect_download() as got:
+            page.click(f'#downloads a[href$="{name}"]')
+        assert Path(got.value.path()).read_bytes().startswith(begins)
+    page.fill("#sample-rows", "50")
+    with page.expect_download() as got:
+        page.click("#sample button >> nth=0")
+    lines = Path(got.value.path()).read_text().splitlines()
+    assert len(lines) == 51
+    assert lines[0].split(",")[0].strip('"') == release.schema.names[0]
+
+
+def test_answers_to_at_least_r_of_k_come_as_they_are_typed(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    page.click("table a[href$='/runs/1']")
+    finished(page)
+    release = Release.load(next((server.folder / "tables").glob("*/runs/1/release")))
+    categorical = [c for c in release.schema.columns if c.type == "string"][:2]
+    page.click("#add-condition")
+    for i, column in enumerate(categorical):
+        page.locator("#conditions select").nth(i).select_option(column.name)
+        page.locator("#conditions input").nth(i).fill(column.labels[0])
+    page.select_option("#at-least", "1")
+    page.wait_for_function(
+        "() => document.querySelector('#query-toml').textContent.includes('at_least = 1')"
+    )
+    table = release.marginal([c.name for c in categorical])
+    either = float(table[0, :].sum() + table[:, 0].sum() - table[0, 0])
+    page.wait_for_function(
+        "t => document.querySelector('#answer b')?.textContent === t", arg=f"{round(either):,} rows"
+    )
+
+
+def test_conclusions_are_checked_as_they_are_typed(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    page.click("table a[href$='/runs/1']")
+    finished(page)
+    release = Release.load(next((server.folder / "tables").glob("*/runs/1/release")))
+    column = next(c for c in release.schema.columns if c.type == "string")
+    page.click("#conclusions summary")
+    condition = f"{{{json.dumps(column.name)} = {json.dumps(column.labels[0])}}}"
+    page.fill(
+        "#conclusions-text",
+        f'[[conclusion]]\nname = "not everybody"\nshare = {condition}\nbelow = 0.9999\n',
+    )
+    page.wait_for_selector("#verdicts .badge")
+    assert page.inner_text("#verdicts th") == "not everybody"
+    page.fill("#conclusions-text", "[[conclusion]]")
+    page.wait_for_function(
+        "() => document.querySelector('#conclusions-problem').textContent.includes('name')"
+    )
+
+
+def test_a_run_survives_a_reload_and_a_closed_tab_and_can_be_cancelled_and_continued(
+    open_tab: Open, server: Any
+) -> None:
+    tab = open_tab()
+    page = tab.page
+    demo(page)
+    page.click("#next")
+    page.wait_for_selector("#preview .tile")
+    page.check("input[name=kind][value=rule]")
+    page.fill("#k", "3")
+    page.wait_for_function(
+        "() => /all-3way/.test(document.querySelector('#code-command').textContent)"
+    )
+    page.click("#next")
+    page.wait_for_selector("#plan .tile")
+    choose(page, mechanism="aim")
+    start(page)
+    address = page.url
+    page.wait_for_function("() => document.querySelectorAll('#rounds tr').length > 20")
+    seen = page.locator("#rounds tr").count()
+    page.reload()
+    page.wait_for_function("n => document.querySelectorAll('#rounds tr').length >= n", arg=seen)
+    assert page.inner_text("#run-state") == "running"
+    assert "measured so far" in page.inner_text("#estimate")
+
+    other = open_tab(tab.page.context).page  # a second tab of the same browser
+    page.close()
+    other.goto(address)
+    other.wait_for_function("n => document.querySelectorAll('#rounds tr').length >= n", arg=seen)
+    other.click("#cancel")
+    other.wait_for_function("() => document.querySelector('#run-state').textContent === 'stopped'")
+    other.wait_for_selector("#resume:not([hidden])")
+    drawn = other.locator("#rounds tr").count()
+    assert drawn >= seen
+    other.click("#resume")
+    other.wait_for_function("() => document.querySelector('#run-state').textContent === 'running'")
+    other.wait_for_function("n => document.querySelectorAll('#rounds tr').length >= n", arg=drawn)
+    other.click("#cancel")
+    other.wait_for_function("() => document.querySelector('#run-state').textContent === 'stopped'")
+
+
+def test_a_wrong_schema_is_named_where_it_is_wrong_and_blocks_the_way(
+    open_tab: Open, server: Any
+) -> None:
+    (server.start / "small.csv").write_text("age,city\n30,Rome\n41,Oslo\n")
+    page = open_tab().page
+    page.fill("#data", "small.csv")
+    page.press("#data", "Enter")
+    page.wait_for_url("**/schema")
+    ready(page)
+    page.wait_for_function(
+        "() => /problems left/.test(document.querySelector('#schema-state').textContent)"
+    )
+    assert page.input_value("#unit") == "", "the unit is the steward's to say"
+    assert "unit" in page.inner_text("#problems-privacy")
+    page.click("#next", force=True)
+    assert page.url.endswith("/schema")
+
+    age, city = page.locator("details.column").all()
+    age.locator("select").select_option("integer")
+    age.locator("input").nth(0).fill("ninety")
+    page.wait_for_function(
+        "() => /whole number/.test(document.querySelector('details.column .problem').textContent)"
+    )
+    age.locator("input").nth(0).fill("0")
+    age.locator("input").nth(1).fill("40")
+    city.locator("select").select_option("string")
+    city.locator("textarea").fill("Rome\nOslo")
+    page.fill("#unit", "person")
+    page.wait_for_selector("#schema-state.fine")
+    page.click("#verify")
+    page.wait_for_selector("#verified .problem")
+    said = page.inner_text("#verified")
+    assert "age" in said
+    assert "41" not in said, "a value of the table"
+    page.reload()
+    page.wait_for_selector("#schema-state.fine")
+    assert page.input_value("#unit") == "person", "it was kept as it was typed"
+
+
+def test_a_budget_that_is_spent_is_refused_and_charges_nothing(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    page.goto(f"{server.origin}/book")
+    ready(page)
+    page.fill("#dataset", "nearly spent")
+    page.fill("#epsilon", "0.5")
+    page.click("#create-account button")
+    page.wait_for_selector("text=nearly spent")
+    page.goto(server.origin)
+    ready(page)
+    demo(page)
+    to_budget(page)
+    choose(page, epsilon="2")
+    page.select_option("#book-choice", "=nearly spent")
+    page.wait_for_selector("#book-left.problem")
+    start(page)
+    page.wait_for_function("() => document.querySelector('#run-state').textContent === 'failed'")
+    assert "Nothing was charged" in page.inner_text("#run-message")
+    assert Book.open(server.folder / "budget.db").account("nearly spent").spent == 0
+
+
+def test_two_tabs_do_not_overwrite_each_other(open_tab: Open, server: Any) -> None:
+    first = open_tab()
+    demo(first.page)
+    second = open_tab(first.page.context).page
+    second.goto(first.page.url)
+    second.wait_for_selector("#schema-state.fine")
+    second.fill("#description", "typed in the second")
+    second.wait_for_function(
+        "() => document.querySelector('#toml').value.includes('in the second')"
+    )
+    first.page.fill("#description", "typed in the first")
+    first.page.wait_for_selector("#schema-state.problem")
+    assert "another tab" in first.page.inner_text("#schema-state")
+    first.page.reload()
+    first.page.wait_for_selector("#schema-state.fine")
+    assert first.page.input_value("#description") == "typed in the second"
+
+
+def test_hostile_names_are_shown_and_never_run(open_tab: Open, server: Any) -> None:
+    with open(server.start / "hostile.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(HOSTILE.values())
+        for i in range(300):
+            writer.writerow(["true" if (i + j) % 3 else "false" for j in range(len(HOSTILE))])
+    page = open_tab().page
+    page.fill("#data", "hostile.csv")
+    page.press("#data", "Enter")
+    page.wait_for_url("**/schema")
+    ready(page)
+    shown = page.locator("details.column .name").all_inner_texts()
+    assert [s.split() for s in shown] == [n.split() for n in HOSTILE.values()]
+    for select in page.locator("details.column select").all():
+        select.select_option("boolean")
+    page.fill("#unit", "<b>person</b>")
+    page.wait_for_selector("#schema-state.fine")
+    to_budget(page)
+    choose(page)
+    start(page)
+    finished(page)
+    page.select_option("#axis-1", HOSTILE["script"])
+    page.wait_for_selector("#marginal tbody tr")
+    page.frame_locator("iframe").locator("h1").wait_for()
+    words = page.frame_locator("iframe").locator("#columns").inner_text()
+    assert HOSTILE["script"] in words
+    assert "{{ 7 * 7 }}" in words
+    page.goto(f"{page.url}/report")
+    assert page.evaluate("window.hacked") is None
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, "a long name must not push the page aside"
+
+
+def test_a_table_of_a_hundred_columns_can_be_worked_with(open_tab: Open, server: Any) -> None:
+    names = [f"question {i}" for i in range(100)]
+    lines = [",".join(names)]
+    lines += [",".join(str((i * 7 + j) % 4) for j in range(100)) for i in range(200)]
+    (server.start / "wide.csv").write_text("\n".join(lines) + "\n")
+    columns = "\n".join(
+        f'[[column]]\nname = "{n}"\ntype = "integer"\nminimum = 0\nmaximum = 3' for n in names
+    )
+    text = f'[table]\nname = "wide"\n[privacy]\nunit = "person"\n{columns}\n'
+    (server.start / "wide.toml").write_text(text)
+    page = open_tab().page
+    page.click("#open summary")
+    page.fill("#data", "wide.csv")
+    page.fill("#schema", "wide.toml")
+    page.press("#schema", "Enter")
+    page.wait_for_url("**/schema")
+    page.wait_for_selector("#schema-state.fine")
+    page.fill("#filter", "question 42")
+    assert page.locator("details.column:visible").count() == 1
+    page.click("#next")
+    page.wait_for_selector("#preview .tile")
+    page.select_option("#rule-kind", "random")
+    page.fill("#many", "30")
+    page.wait_for_function(
+        "() => /random:30:2way/.test(document.querySelector('#code-command').textContent)"
+    )
+    page.click("#next")
+    page.wait_for_selector("#plan .tile")
+    choose(page)
+    start(page)
+    finished(page)
+    report = next(server.folder.glob("tables/wide-*/runs/1/report.html"))
+    assert report.stat().st_size < 2_000_000
+
+
+def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    demo(page)
+    for epsilon in ("0.5", "2"):
+        page.goto(page.url.split("/tables/")[0] + "/tables/" + page.url.split("/")[4] + "/budget")
+        page.wait_for_selector("#plan .tile")
+        choose(page, epsilon=epsilon)
+        start(page)
+        finished(page)
+    page.click("text=compare runs")
+    ready(page)
+    assert page.locator("table.compare thead th").all_inner_texts() == ["", "run 1", "run 2"]
+    table = page.url.split("/")[4]
+    means = [
+        sum(b.error / r.rows for b in r.bounds().values()) / len(r.bounds())
+        for r in (Release.load(server.folder / f"tables/{table}/runs/{n}/release") for n in (1, 2))
+    ]
+    row = page.locator("table.compare tr", has_text="mean bound").locator("td").all_inner_texts()
+    assert [float(x) for x in row] == pytest.approx(means, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_table_of_a_million_rows_does_not_block_the_page(open_tab: Open, server: Any) -> None:
+    """Pages are answered while the rows are read and measured."""
+    rows = "".join(f"{i % 90},{'true' if i % 7 else 'false'}\n" for i in range(1000))
+    with open(server.start / "million.csv", "w") as file:
+        file.write("age,smoker\n")
+        for _ in range(1000):
+            file.write(rows)
+    text = """[table]
+name = "million"
+[privacy]
+unit = "person"
+[[column]]
+name = "age"
+type = "integer"
+minimum = 0
+maximum = 89
+[[column]]
+name = "smoker"
+type = "boolean"
+"""
+    (server.start / "million.toml").write_text(text)
+    page = open_tab().page
+    page.click("#open summary")
+    page.fill("#data", "million.csv")
+    page.fill("#schema", "million.toml")
+    page.press("#schema", "Enter")
+    page.wait_for_url("**/schema")
+    page.wait_for_selector("#schema-state.fine")
+    to_budget(page)
+    choose(page)
+    start(page)
+    address = page.url
+    other = open_tab(page.context).page
+    answered = 0
+    while other.request.get(address).text().count("Rows that meet") == 0:
+        for path in (
+            "/",
+            "/book",
+            f"{address.removeprefix(server.origin).split('/runs')[0]}/schema",
+        ):
+            assert other.request.get(f"{server.origin}{path}").ok
+        answered += 1
+    assert answered > 0, "the run ended before anything could be asked"
+    finished(page)
+    release = Release.load(next(server.folder.glob("tables/million-*/runs/1/release")))
+    assert abs(release.rows - 1_000_000) < 5_000
+
+
+def tab_to(page: Any, selector: str, most: int = 500) -> None:
+    """Press Tab until the element has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("s => document.activeElement?.matches(s)", selector):
+            return
+    raise AssertionError(f"Tab never reaches {selector}")
+
+
+def test_the_path_can_be_walked_with_a_keyboard_alone(open_tab: Open, server: Any) -> None:
+    page = open_tab().page
+    tab_to(page, "#demo")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/schema")
+    page.wait_for_selector("#schema-state.fine")
+    tab_to(page, "#next")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#preview .tile")
+    tab_to(page, "#next")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#plan .tile")
+    tab_to(page, "#mechanism")
+    page.keyboard.type("indep")
+    page.wait_for_function("() => document.querySelector('#mechanism').value === 'independent'")
+    tab_to(page, "#start")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/runs/\d+$"))
+    finished(page)
+    tab_to(page, "#conditions select")
+    page.keyboard.press("Tab")
+    page.keyboard.type("(missing), x")
+    page.wait_for_function("() => document.querySelector('#answer').textContent.length > 0")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline != "none", "where the focus is can be seen"
