@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from admeasure.domain import Domain
+from admeasure.domain import Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Item, Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
@@ -34,11 +35,14 @@ class Aim:
     `max_megabytes`: MAX-SIZE, the most that the junction tree may take.
     `rounds`: T, from which the first round's budget follows; 16 for each column by default.
     `alpha`: the part of the budget that goes to measurement.
+    `final_pass`: the part of the budget kept back to measure the chosen marginals once more, when
+    all are known; 0 is the paper. 0.3 lowered the error on small tables and budgets (docs/aim.md).
     """
 
     max_megabytes: float = 80.0
     rounds: int | None = None
     alpha: float = 0.9
+    final_pass: float = 0.0
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "a graphical model grown where the workload is answered worst"
@@ -46,6 +50,8 @@ class Aim:
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
             raise UsageError(f"aim: alpha must lie between 0 and 1; it is {self.alpha}.")
+        if not 0 <= self.final_pass < 1:
+            raise UsageError(f"aim: final-pass must be from 0 to below 1; it is {self.final_pass}.")
         if not self.max_megabytes > 0:
             raise UsageError(f"aim: max-megabytes must be positive; it is {self.max_megabytes}.")
 
@@ -62,14 +68,16 @@ class Aim:
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
         singles = [r for r in workload.closure() if len(r) == 1]
-        each = self._each(domain, rho)
+        keep = rho * Fraction(self.final_pass)
+        each = self._each(domain, rho - keep)
         measured = each * Fraction(self.alpha)
         l2_squared = unit.rows_changed * unit.max_rows
         sigma = sigma_for(measured, l2_squared)
-        left = rho - measured * len(singles)
+        left = rho - keep - measured * len(singles)
         items = (
             Item("one-way marginals, each", measured, sigma, len(singles)),
             Item("rounds of selection and measurement, together", left),
+            *([Item("the chosen marginals once more, together", keep)] if keep else []),
         )
         return planning.graphical(
             items,
@@ -83,7 +91,8 @@ class Aim:
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, rho = curator.domain, curator.ledger.total
-        each, alpha = self._each(domain, rho), Fraction(self.alpha)
+        keep, alpha = rho * Fraction(self.final_pass), Fraction(self.alpha)
+        each = self._each(domain, rho - keep)
         weights = closure_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
@@ -92,16 +101,29 @@ class Aim:
         model = family.update(family.init(domain, zeros), log)
         selector = ExpectedImprovement(family, weights)
         rounds = adaptive_measurements(
-            curator, workload, family, selector, Annealed(each, alpha), model, log
+            curator, workload, family, selector, Annealed(each, alpha, keep), model, log
         )
         for done in rounds:
             log += done.answers
             model = done.after
 
-        model = family.polished(model, log)
+        again = self._again(curator, log)
+        model = family.polished(model, [*log, *again])
         selections = selector.evidence(log, model)
         notes = planning.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
+
+    def _again(self, curator: Curator, log: Sequence[Measurement]) -> Sequence[Measurement]:
+        """The largest marginals of the model once more, for what was kept back.
+
+        Shares in proportion to cells^(2/3) make the expected L1 noise of all together least.
+        """
+        if not curator.remaining:
+            return ()
+        sets = {frozenset(m.query.columns) for m in log}
+        largest = sorted(canonical(r) for r in sets if not any(r < other for other in sets))
+        shares = [Fraction(curator.domain.cells(r) ** (2 / 3)) for r in largest]
+        return curator.measure([Marginal(r) for r in largest], curator.remaining, shares)
 
     @property
     def _family(self) -> GraphicalFamily:

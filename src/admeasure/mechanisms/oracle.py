@@ -179,7 +179,7 @@ class Oracle:
             objective,
             integrality=np.ones(size),
             bounds=(0, 1),
-            constraints=LinearConstraint(matrix, np.array(low), np.array(high)),
+            constraints=LinearConstraint(matrix, low, high),  # pyright: ignore[reportArgumentType]
             options={"time_limit": self.seconds},
         )
         if found.x is None:

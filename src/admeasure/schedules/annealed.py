@@ -22,13 +22,15 @@ class Annealed:
     """Rounds of cost `first`, four times as much after a round that taught little, until spent.
 
     `alpha` is the part of each round that goes to measurement. The last round spends exactly what
-    is left (line 8 compares with two rounds at the *new* cost).
+    is left (line 8 compares with two rounds at the *new* cost), but for `keep`, which stays.
     """
 
     first: Fraction
     alpha: Fraction
+    keep: Fraction = Fraction(0)
 
     def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
+        remaining -= self.keep
         if remaining <= 0:
             return None
         each = self.first

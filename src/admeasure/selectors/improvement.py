@@ -7,6 +7,7 @@ closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,8 +25,9 @@ from admeasure.selectors.scores import WEIGHT_GRID, MarginalError
 from admeasure.workload import Workload
 
 MAX_CELLS = 50_000_000
-MAX_CANDIDATES = 50_000
-"""What one round may score. Beyond it the smallest candidates are kept: a public rule."""
+MAX_CANDIDATES = 5_000
+"""What one round may score, by public rules: of more candidates a round looks at this many, others
+in each round; of more cells at the smallest marginals."""
 
 
 def closure_weights(workload: Workload) -> dict[Columns, float]:
@@ -148,10 +150,11 @@ class ExpectedImprovement:
         """C_t of line 13, less what noise would drown."""
         hopeful = [r for r in self.weights if noise[r] <= 2 * model.total]
         hopeful = hopeful or [min(self.weights, key=lambda r: noise[r])]
+        if len(hopeful) > MAX_CANDIDATES:
+            hopeful = random.Random(len(self._choices)).sample(hopeful, MAX_CANDIDATES)
         fitting = sorted(self.family.fitting(model, hopeful, used), key=model.domain.cells)
         cells = np.cumsum([model.domain.cells(r) for r in fitting])
-        most = min(int(np.searchsorted(cells, MAX_CELLS, side="right")), MAX_CANDIDATES)
-        return fitting[: max(1, most)]
+        return fitting[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
 
     def evidence(self, measured: Sequence[Measurement], final: TreeModel) -> tuple[Selection, ...]:
         """What the selections say about marginals that no measurement covers.

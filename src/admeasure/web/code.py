@@ -5,11 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from admeasure.web.workspace import TableFolder, Workspace
 
 Code = dict[str, str]
+
+
+def _near(command: str, python: str) -> Code:
+    """Paths from where the page was started, where a user would type them."""
+    here = f"{Path.cwd()}/"
+    return {"command": command.replace(here, ""), "python": python.replace(here, "")}
 
 
 def command_line(argv: Sequence[str]) -> str:
@@ -38,30 +45,30 @@ def _is_number(word: str) -> bool:
 
 
 def for_start() -> Code:
-    return {
-        "command": command_line(["draft", "DATA", "-o", "schema.toml"]),
-        "python": "import admeasure\n\nschema = admeasure.Schema.load('schema.toml')",
-    }
+    return _near(
+        command_line(["draft", "DATA", "-o", "schema.toml"]),
+        "import admeasure\n\nschema = admeasure.Schema.load('schema.toml')",
+    )
 
 
 def for_schema(table: TableFolder, state: dict[str, Any]) -> Code:
     schema = str(table.schema_path)
-    return {
-        "command": command_line(["check", state["data"], "--schema", schema]),
-        "python": f"import admeasure\n\nschema = admeasure.Schema.load({schema!r})",
-    }
+    return _near(
+        command_line(["check", state["data"], "--schema", schema]),
+        f"import admeasure\n\nschema = admeasure.Schema.load({schema!r})",
+    )
 
 
 def for_workload(table: TableFolder, text: str) -> Code:
-    return {
-        "command": command_line(
+    return _near(
+        command_line(
             ["plan", "--schema", str(table.schema_path), "--workload", text, "--epsilon", "1"]
         ),
-        "python": (
+        (
             "from admeasure.workload import parse_workload\n\n"
             f"workload = parse_workload({text!r}, schema.domain)"
         ),
-    }
+    )
 
 
 def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> Code:
@@ -82,7 +89,7 @@ def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> C
         f"plan = admeasure.{maker}().plan(\n"
         f"    schema.domain, workload, schema.unit, rho, {asked.get('rows') or None})"
     )
-    return {"command": command_line(argv) + book, "python": python}
+    return _near(command_line(argv) + book, python)
 
 
 def for_run(request: dict[str, Any]) -> Code:
@@ -106,7 +113,7 @@ def for_run(request: dict[str, Any]) -> Code:
     if request.get("dataset"):
         book = f"admeasure.ChargeTo({request['ledger']!r}, {request['dataset']!r})"
         lines.append(f"    charge_to={book},")
-    return {"command": command_line(argv), "python": "\n".join([*lines, ")"])}
+    return _near(command_line(argv), "\n".join([*lines, ")"]))
 
 
 def for_results(release: str) -> Code:
@@ -121,14 +128,11 @@ def for_results(release: str) -> Code:
         "release.report('report.html')\n"
         "release.sample(1000)"
     )
-    return {"command": "\n".join(lines), "python": python}
+    return _near("\n".join(lines), python)
 
 
 def for_book(book: str) -> Code:
-    return {
-        "command": command_line(["ledger", "show", book]),
-        "python": (
-            "from admeasure.privacy.book import Book\n\n"
-            f"book = Book.open({book!r})\nbook.datasets()"
-        ),
-    }
+    return _near(
+        command_line(["ledger", "show", book]),
+        (f"from admeasure.privacy.book import Book\n\nbook = Book.open({book!r})\nbook.datasets()"),
+    )
