@@ -25,6 +25,7 @@ demo: $(VENV)/.installed
 	$(BIN)/admeasure demo --out demo-release
 
 test: style
+	-bash tests/browser/install.sh
 	$(BIN)/pytest -q -n 2 -m "not gpu"
 
 quick: $(VENV)/.installed-dev
