@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,10 @@ def ask(tmp_path: Path) -> Ask:
     def call(
         path: str, *, method: str = "GET", headers: dict[str, str] | None = None, body: Any = None
     ) -> Answer:
-        return asyncio.run(_request(app, path, method, headers or {}, body))
+        # In a thread of its own: the browser tests leave a loop in the main one.
+        with ThreadPoolExecutor(1) as pool:
+            asked = _request(app, path, method, headers or {}, body)
+            return pool.submit(asyncio.run, asked).result()
 
     return call
 

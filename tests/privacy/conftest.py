@@ -23,6 +23,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     "aim": {"rounds": "4"},
     "mwem": {"rounds": "2", "passes": "2"},
     "mwem-pgm": {"rounds": "2"},
+    "dualquery": {"rounds": "3", "samples": "3"},
+    "fem": {"rounds": "3", "samples": "2"},
 }
 """Options that make a mechanism quick. One that is not named runs with its defaults."""
 

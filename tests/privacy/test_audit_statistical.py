@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.stats import binom, norm
 from admeasure.audit.draws import Draws, drawn
 from admeasure.audit.estimate import clopper_pearson, epsilon_lower, mu_lower
 from admeasure.audit.trials import audit
-from admeasure.mechanisms import REGISTRY
+from admeasure.mechanisms import REGISTRY, Mechanism
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise, SeededNoise
@@ -102,20 +102,39 @@ def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally):
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", REGISTRY)
 def test_half_of_the_noise_is_found_out(name, small, served, tally):
-    """Detection, with fixed seeds: the bound on mu, about twice its claim, passes it by far."""
+    """Detection, with fixed seeds: the bound on mu, about twice its claim, passes it by far.
+
+    Not for a mechanism that measures less than half of its budget, whose choices are audited below,
+    nor where the two tables move the answers by so much less than their sensitivity that even half
+    of the noise keeps the promise.
+    """
     first, second = tables(Neighbours.ADD_REMOVE)
-    mechanism = small(name, first.schema)
+    mechanism = whole_marginals(small(name, first.schema))
     workload = served(mechanism, first.schema)
-    found = audit(
-        mechanism, workload, first, second,
-        rho=HALVED_RHO, delta=DELTA, runs=HALVED_RUNS, noise=Halved, alpha=ALPHA,
-    )  # fmt: skip
-    if found.mu**2 < HALVED_RHO:
-        pytest.skip(f"{name} measures little or nothing; its choices are audited below")
+
+    def judged(runs: int):
+        return audit(
+            mechanism, workload, first, second,
+            rho=HALVED_RHO, delta=DELTA, runs=runs, noise=Halved, alpha=ALPHA,
+        )  # fmt: skip
+
+    glance = judged(5)
+    if glance.mu**2 < HALVED_RHO:
+        pytest.skip(f"{name} measures little or nothing")
+    if glance.mu_here < 0.8 * glance.mu:
+        pytest.skip(f"these tables do not take {name} to its sensitivity")
+    found = judged(HALVED_RUNS)
     assert not found.holds
     assert found.mu_lower > found.mu
     tally("statistical audit: runs", 2 * found.runs)
     tally("statistical audit: mechanisms with half of their noise found out", 1)
+
+
+def whole_marginals(mechanism: Mechanism) -> Mechanism:
+    """Where single cells may be measured, most of them do not hold the row that differs."""
+    if getattr(mechanism, "measure", None) != "cells":
+        return mechanism
+    return replace(mechanism, measure="marginals")  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,11 @@ from admeasure.workload import Workload
 
 @dataclass(frozen=True)
 class Audit:
-    """Claims, and the lower bounds that the runs give. `mu` is of the Gaussian parts."""
+    """Claims, and the lower bounds that the runs give. `mu` is of the Gaussian parts.
+
+    `mu_here` is what the claims amount to for this pair of tables, which may move the answers by
+    less than the sensitivity allows: the root mean square over the runs.
+    """
 
     runs: int
     epsilon: float
@@ -34,6 +38,7 @@ class Audit:
     epsilon_lower: float
     mu: float
     mu_lower: float
+    mu_here: float
 
     @property
     def holds(self) -> bool:
@@ -58,7 +63,7 @@ def audit(
     Where the mechanism is as private as it claims, `holds` is False with probability at most
     2 alpha.
     """
-    losses, gaussian, spent = [], [], Fraction(0)
+    losses, gaussian, spent, here_squared = [], [], Fraction(0), 0.0
     for side, (here, there) in enumerate(((table, neighbour), (neighbour, table))):
         sign = 1 - 2 * side
         found = []
@@ -67,6 +72,7 @@ def audit(
             found.append((_odds(pair.moves), _odds(m for m in pair.moves if m.scores is None)))
             paid = (Fraction(m.event["rho"]) for m in pair.moves if m.scores is None)
             spent = max(spent, sum(paid, Fraction(0)))
+            here_squared += sum(map(_mu_squared, pair.moves)) / (2 * runs)
         both = sign * np.array(found)
         losses.append(both[:, 0])
         gaussian.append(both[:, 1])
@@ -80,12 +86,19 @@ def audit(
         epsilon_lower=epsilon_lower(losses[0], losses[1], delta, thresholds, alpha),
         mu=float(np.sqrt(2 * float(spent))),
         mu_lower=mu_lower(gaussian[0], gaussian[1], [0.0], alpha),
+        mu_here=float(np.sqrt(here_squared)),
     )
 
 
 def _odds(moves: Iterable[Move]) -> float:
     """How much likelier the results are under the table they came from, as a logarithm."""
     return sum(_of_values(m) if m.scores is None else _of_picks(m) for m in moves)
+
+
+def _mu_squared(move: Move) -> float:
+    if move.scores is not None:
+        return 0.0
+    return float(np.square(move.moved.astype(float)).sum()) / move.event["sigma"] ** 2
 
 
 def _of_values(move: Move) -> float:
