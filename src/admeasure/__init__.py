@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from admeasure.fitting import fit as fit
+    from admeasure.limits import Limits as Limits
     from admeasure.release import Release as Release
     from admeasure.run import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ChargeTo": "admeasure.run",
     "fit": "admeasure.fitting",
+    "Limits": "admeasure.limits",
     "Release": "admeasure.release",
     "Schema": "admeasure.schema",
     "Workload": "admeasure.workload",

@@ -28,7 +28,7 @@ from typing import Any
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.base import options_of
-from admeasure.privacy.account import RUNNING, Entry
+from admeasure.privacy.account import RELEASED, RUNNING, Entry
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import FileJournal, Journal, flush_folder, without_values
@@ -162,6 +162,11 @@ class Run:
         journal = FileJournal(self._folder / JOURNAL)
         try:
             mine = self._entries()
+            if any(entry.status == RELEASED for entry in mine):
+                raise UsageError(
+                    f"The run of {self._folder} has ended with a release, and what it reserved was "
+                    "given back. Remove the folder, and run anew."
+                )
             if not any(entry.status == RUNNING for entry in mine):
                 self._reserve(self.ledger.total - sum(entry.rho for entry in mine))
         except BaseException:
@@ -227,7 +232,7 @@ class Run:
     # The budget book. All entries of a run carry its token; at most one of them is running.
 
     def _reserve(self, rho: Fraction) -> None:
-        if self._book is None or self._request.charge_to is None or not rho:
+        if self._book is None or self._request.charge_to is None:
             return
         number = self._book.reserve(
             self._request.charge_to.dataset,

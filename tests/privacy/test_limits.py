@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +122,21 @@ def test_a_stopped_run_whose_budget_was_taken_meanwhile_stays_charged_for_what_i
         run(book, tmp_path / "out", resume=True)
     assert other.account("toy").left == 0
     assert partial_folder(tmp_path / "out").is_dir()
+
+
+def test_a_run_that_was_released_cannot_be_resumed_from_a_copy_of_its_folder(book, tmp_path):
+    """Its reservation was given back: what it would draw now, nobody has paid for."""
+    with pytest.raises(ResourceError):
+        run(book, tmp_path / "out", listeners=(SlowAfter(2),), limits=HOUR)
+    SlowAfter.ahead = 0.0
+    shutil.copytree(partial_folder(tmp_path / "out"), tmp_path / "copy")
+    run(book, tmp_path / "out", resume=True)
+    shutil.rmtree(tmp_path / "out")
+    shutil.copytree(tmp_path / "copy", partial_folder(tmp_path / "out"))
+    before = Book.open(book).history("toy")
+    with pytest.raises(UsageError, match="has ended with a release"):
+        run(book, tmp_path / "out", resume=True)
+    assert Book.open(book).history("toy") == before
 
 
 def test_a_run_in_memory_is_charged_for_what_it_spent(book):

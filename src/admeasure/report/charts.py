@@ -191,33 +191,6 @@ def nice_step(most: float, ticks: int = 5) -> float:
     return next(m * size for m in (1, 2, 5, 10) if m * size >= rough * (1 - 1e-9))
 
 
-def steps(
-    values: Sequence[float], *, x_title: str, y_title: str, title: str, description: str
-) -> Markup:
-    """A line over rounds: round 1 at the left, values from 0 upwards."""
-    most = max([*values, 1e-9])
-    left, top, width, height = 56, 12, 420, 150
-    across = width / max(1, len(values) - 1)
-    points = [
-        f"{number(left + i * across)} {number(top + height * (1 - _part(v, most)))}"
-        for i, v in enumerate(values)
-    ]
-    parts = [
-        f'<rect class="c-plot" x="{left}" y="{top}" width="{width}" height="{height}"/>',
-        f'<polyline class="c-line" points="{" ".join(points)}"/>' if len(points) > 1 else "",
-        *(
-            f'<circle class="c-dot c-bar" cx="{p.split()[0]}" cy="{p.split()[1]}" r="2.5"/>'
-            for p in (points if len(points) <= 60 else ())
-        ),
-        _text(left - 6, top + 10, f"{most:.3g}", "end"),
-        _text(left - 6, top + height, "0", "end"),
-        _text(left + width / 2, top + height + 20, x_title, "middle"),
-    ]
-    turned = f'transform="translate(14 {top + height / 2}) rotate(-90)"'
-    parts.append(f'<text class="c-label" text-anchor="middle" {turned}>{escape(y_title)}</text>')
-    return _figure(left + width + 16, top + height + 30, "".join(parts), title, description)
-
-
 def _name(name: str, x: float, y: float, anchor: str, *, turned: bool = False) -> str:
     place = f'x="{number(x)}" y="{number(y)}"'
     if turned:

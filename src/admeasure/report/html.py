@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import jinja2
 
@@ -84,16 +83,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        rows=rows, percent=percent, small=small, together=together, sure=sure, factor=factor
-    )
+    environment.filters.update(rows=rows, percent=percent, small=small, sure=sure, factor=factor)
     environment.globals.update(
         interval_bar=charts.interval_bar,
         plain_bar=charts.plain_bar,
         twin_bars=charts.twin_bars,
         heat_map=charts.heat_map,
         scatter=charts.scatter,
-        steps=charts.steps,
     )
     return environment
 
@@ -144,7 +140,3 @@ def sure(verdict: Verdict) -> str:
 def factor(epsilon: float) -> str:
     """e to the epsilon, as a factor of odds."""
     return f"{math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
-
-
-def together(columns: Any) -> str:
-    return " × ".join(columns)

@@ -17,7 +17,6 @@ from admeasure.web import actions, asking, code, runs
 from admeasure.web.runs import RunFolder
 from admeasure.web.workspace import TableFolder, Workspace
 
-STEPS = ("schema", "workload", "budget", "runs")
 COMPARED_MARGINALS = 60
 
 

@@ -28,7 +28,6 @@ from admeasure.web import worker
 from admeasure.web.workspace import TableFolder, write_json
 
 RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class RunFolder:
             return FAILED  # it was killed before it could say so
         if ended["code"] == 0 and self.release.is_dir():
             return DONE
-        return STOPPED if ended["code"] == INTERRUPTED else FAILED
+        return STOPPED if ended["code"] == worker.INTERRUPTED else FAILED
 
     @property
     def message(self) -> str:

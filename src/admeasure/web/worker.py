@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,26 +19,33 @@ from admeasure.web.workspace import write_json
 
 LOCK, RUN, ENDED, ERRORS, OUTPUT = "lock", "run.json", "ended.json", "errors.txt", "output.txt"
 REPORT = "report.html"
+INTERRUPTED = 130
 
 
 def main(folder: Path) -> int:
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    request = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    # A server in the background of a shell ignores Ctrl-C, and its children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     started = time.time()
-    code = _command(request["command"])
-    if code == 0:
-        report = ["report", str(folder / "release"), "-o", str(folder / REPORT), "--force"]
-        ledger = request.get("ledger")
-        _command([*report, *(["--ledger", ledger] if ledger else [])])
+    try:
+        code = _work(folder)
+    except KeyboardInterrupt:  # between the commands, or before the first
+        code = INTERRUPTED
     write_json(folder / ENDED, {"code": code, "seconds": round(time.time() - started, 1)})
     return code
 
 
-def _command(argv: list[str]) -> int:
+def _work(folder: Path) -> int:
     from admeasure.cli.run import run
 
-    return run(argv)
+    request = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    code = run(request["command"])
+    if code == 0:
+        report = ["report", str(folder / "release"), "-o", str(folder / REPORT), "--force"]
+        ledger = request.get("ledger")
+        run([*report, *(["--ledger", ledger] if ledger else [])])
+    return code
 
 
 if __name__ == "__main__":
