@@ -106,7 +106,9 @@ def test_the_demo_shows_every_verb_and_leaves_a_release_and_a_report(
     assert NOT_PRIVATE in said
     release = Release.load(out / "release")
     assert release.certificate.private
-    assert (out / "report.txt").read_text().startswith("Release of 'adult'")
+    report = (out / "report.html").read_text()
+    assert report.startswith("<!doctype html>")
+    assert "adult" in report
     assert (out / "synthetic.csv").exists() == ("$ admeasure sample" in said)
     assert run(["demo", "--out", str(out)]) == 2
 

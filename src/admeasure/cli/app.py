@@ -10,6 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from admeasure import __version__
+from admeasure.cli.arguments import (
+    Conclusions,
+    Confidence,
+    Data,
+    Delta,
+    Epsilon,
+    Json,
+    ReleasePath,
+    SchemaPath,
+    WorkloadText,
+)
+from admeasure.cli.ledger import ledger
 
 _EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -20,37 +32,7 @@ app = typer.Typer(
     help="Release tables and answers about people under differential privacy.",
     epilog="Start with `admeasure demo`. Progress goes to stderr, results to stdout.",
 )
-ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
 app.add_typer(ledger, name="ledger")
-
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV or Parquet path (globs allowed), or a URL.")
-]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder that fit wrote.")]
-SchemaPath = Annotated[Path, typer.Option("--schema", metavar="S", help="The schema (TOML).")]
-WorkloadText = Annotated[
-    str,
-    typer.Option(
-        "--workload",
-        metavar="W",
-        help="The questions to answer well: a TOML file, all-3way, target:COLUMN:3way, "
-        "random:64:3way:seed=0, skewed:256:3way:seed=0 or threshold:2of3:64:seed=0.",
-    ),
-]
-Epsilon = Annotated[float, typer.Option("--epsilon", metavar="E", help="The privacy budget.")]
-Delta = Annotated[
-    float, typer.Option("--delta", metavar="D", help="Its failure probability, far below 1/rows.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Confidence = Annotated[
-    float, typer.Option("--confidence", metavar="P", help="How sure each interval is.")
-]
-Conclusions = Annotated[
-    Path | None,
-    typer.Option("--conclusions", metavar="FILE", help="Conclusions that must hold (TOML)."),
-]
-Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
-Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
 
 
 def command() -> Any:
@@ -404,37 +386,6 @@ def audit(release: ReleasePath, *, json: Json = False) -> None:
     from admeasure.cli import audit as verbs
 
     raise typer.Exit(verbs.audit(release, json=json))
-
-
-@ledger.command("create")
-def create(file: Book, dataset: Dataset, epsilon: Epsilon, delta: Delta = 1e-9) -> None:
-    """Enter a data set with its total budget, which stands for good."""
-    from admeasure.cli import books
-
-    books.create(file, dataset, epsilon, delta)
-
-
-@ledger.command("show")
-def show(
-    file: Book,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="Only this one, with its runs.")
-    ] = None,
-    *,
-    json: Json = False,
-) -> None:
-    """What was spent and what is left."""
-    from admeasure.cli import books
-
-    books.show(file, dataset, json=json)
-
-
-@ledger.command("close")
-def close(file: Book, dataset: Dataset) -> None:
-    """Refuse every further run on a data set, for good."""
-    from admeasure.cli import books
-
-    books.close(file, dataset)
 
 
 def known(context: typer.Context) -> list[str]:

@@ -50,7 +50,7 @@ def run(out: Path | None) -> None:
         "\nWho never worked has no occupation: the schema rules it out, so the release has none."
     )
     _tell("A summary that may be published with the release:")
-    _command("report", f["release"], "-o", str(folder / "report.txt"))
+    _command("report", f["release"], "-o", str(folder / "report.html"))
     _tell("What is left of the budget:")
     _command("ledger", "show", f["budget.db"], "--dataset", "adult")
     _tell("You hold the table, so you may look at the true errors. Nobody else may:")
@@ -117,7 +117,7 @@ def _bundle(folder: Path) -> None:
 def _next(f: dict[str, str], folder: Path, seconds: float) -> None:
     others = ", ".join(REGISTRY)
     _tell(f"That was everything, in {seconds:.0f} seconds. What to try next:")
-    say(f"- Read {folder / 'report.txt'} and {Path(f['release']) / 'certificate.yaml'}.")
+    say(f"- Read {folder / 'report.html'} and {Path(f['release']) / 'certificate.yaml'}.")
     say(f"- Change {f['questions.toml']} and run `admeasure answer` again: it costs nothing.")
     say("- Fit again until the budget book refuses; see `admeasure ledger show`.")
     say(f"- Try another mechanism ({others}) or a wider workload: --workload all-2way.")

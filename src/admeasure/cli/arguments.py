@@ -1,0 +1,37 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="CSV or Parquet path (globs allowed), or a URL.")
+]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder that fit wrote.")]
+SchemaPath = Annotated[Path, typer.Option("--schema", metavar="S", help="The schema (TOML).")]
+WorkloadText = Annotated[
+    str,
+    typer.Option(
+        "--workload",
+        metavar="W",
+        help="The questions to answer well: a TOML file, all-3way, target:COLUMN:3way, "
+        "random:64:3way:seed=0, skewed:256:3way:seed=0 or threshold:2of3:64:seed=0.",
+    ),
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", metavar="E", help="The privacy budget.")]
+Delta = Annotated[
+    float, typer.Option("--delta", metavar="D", help="Its failure probability, far below 1/rows.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", metavar="P", help="How sure each interval is.")
+]
+Conclusions = Annotated[
+    Path | None,
+    typer.Option("--conclusions", metavar="FILE", help="Conclusions that must hold (TOML)."),
+]
+Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
+Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]

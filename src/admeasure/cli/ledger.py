@@ -1,0 +1,42 @@
+"""`ledger`: the verbs of the budget book."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from admeasure.cli.arguments import Book, Dataset, Delta, Epsilon, Json
+
+ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
+
+
+@ledger.command("create")
+def create(file: Book, dataset: Dataset, epsilon: Epsilon, delta: Delta = 1e-9) -> None:
+    """Enter a data set with its total budget, which stands for good."""
+    from admeasure.cli import books
+
+    books.create(file, dataset, epsilon, delta)
+
+
+@ledger.command("show")
+def show(
+    file: Book,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="Only this one, with its runs.")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """What was spent and what is left."""
+    from admeasure.cli import books
+
+    books.show(file, dataset, json=json)
+
+
+@ledger.command("close")
+def close(file: Book, dataset: Dataset) -> None:
+    """Refuse every further run on a data set, for good."""
+    from admeasure.cli import books
+
+    books.close(file, dataset)
