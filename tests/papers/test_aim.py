@@ -287,3 +287,22 @@ def test_a_large_budget_makes_every_marginal_of_the_workload_nearly_exact():
         np.add.at(counts, tuple(codes[c] for c in pair), 1)
         (believed,) = outcome.model.marginals([pair])
         assert np.abs(believed - counts).sum() < 0.01 * 2000
+
+
+def test_a_final_pass_measures_the_largest_chosen_marginals_again_and_spends_the_rest() -> None:
+    levels = {"a": 3, "b": 4, "c": 2, "d": 3}
+    schema = schema_of(levels)
+    source = MemorySource.from_codes(chain_codes(levels), schema)
+    curator = Curator(source, Ledger(Fraction(1, 20)), SeededNoise(3))
+    workload = parse_workload("all-2way", schema.domain)
+    build("aim", {"final_pass": "0.25"}).run(curator, workload, ())
+    assert curator.remaining == 0
+    measured = [e for e in curator.journal.events if e["event"] == "measure"]
+    chosen = [e for e in curator.journal.events if e["event"] == "choose"]
+    loop = measured[: len(schema.domain) + len(chosen)]
+    again = measured[len(loop) :]
+    sets = {frozenset(e["query"]["columns"]) for e in loop}
+    largest = {s for s in sets if not any(s < other for other in sets)}
+    assert {frozenset(e["query"]["columns"]) for e in again} == largest
+    assert len(again) == len(largest)
+    assert sum(Fraction(e["rho"]) for e in again) == Fraction(1, 80)

@@ -16,7 +16,9 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from admeasure.domain import canonical
+from admeasure.fitting import fit
 from admeasure.mechanisms import build
+from admeasure.mechanisms.aim import Aim
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -275,3 +277,34 @@ def test_public_rows_are_exact_and_make_no_noise():
     domain = Schema.coded("toy", {"a": 4}).domain
     bounds = Evidence(domain, Fixed(table), log, ()).bounds([("a",)], 0.95)  # type: ignore[arg-type]
     assert bounds[("a",)].error == 2.0
+
+
+def test_what_a_structural_zero_rules_out_is_answered_exactly() -> None:
+    schema = Schema.loads(
+        """
+        [table]
+        name = "toy"
+        [privacy]
+        unit = "person"
+        [[column]]
+        name = "a"
+        type = "integer"
+        minimum = 0
+        maximum = 2
+        [[column]]
+        name = "b"
+        type = "integer"
+        minimum = 0
+        maximum = 1
+        [[zero]]
+        columns = ["b", "a"]
+        where = { a = [0, 1], b = 1 }
+        """
+    )
+    table = {"a": np.array([0, 1, 2, 2] * 50), "b": np.array([0, 0, 0, 1] * 50)}
+    release = fit(
+        table, schema, workload="all-2way", mechanism=Aim(), epsilon=1, delta=1e-6, seed=0
+    )
+    ruled_out, partly = release.answer([Where(["a", "b"], [[0, 1], [1]]), Where(["a"], [[0, 2]])])
+    assert (ruled_out.low, ruled_out.value, ruled_out.high) == (0, 0, 0)
+    assert partly.high > 0

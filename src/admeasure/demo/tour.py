@@ -50,7 +50,8 @@ def run(out: Path | None) -> None:
         "\nWho never worked has no occupation: the schema rules it out, so the release has none."
     )
     _tell("A summary that may be published with the release:")
-    _command("report", f["release"], "-o", str(folder / "report.html"))
+    report = ["-o", str(folder / "report.html"), "--ledger", f["budget.db"]]
+    _command("report", f["release"], *report)
     _tell("What is left of the budget:")
     _command("ledger", "show", f["budget.db"], "--dataset", "adult")
     _tell("You hold the table, so you may look at the true errors. Nobody else may:")

@@ -42,6 +42,7 @@ from admeasure.families import HALF_NORMAL, Model
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.score import GRID
 from admeasure.queries import Marginal, Query
+from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
 
@@ -165,7 +166,7 @@ class Evidence:
     """What the run released that speaks about its errors.
 
     `adaptive`: whether what was measured may depend on earlier noise; false only where the whole
-    list of measurements was fixed in advance.
+    list of measurements was fixed in advance. `zeros`: what cannot occur, which is known exactly.
     """
 
     domain: Domain
@@ -173,6 +174,7 @@ class Evidence:
     measurements: tuple[Measurement, ...]
     selections: tuple[Selection, ...]
     adaptive: bool = True
+    zeros: Sequence[Zero] = ()
 
     def bounds(self, marginals: Sequence[Columns], confidence: float) -> dict[Columns, Bound]:
         beta = _beta(confidence)
@@ -235,6 +237,15 @@ class Evidence:
     def _hard(self) -> float:
         """The part of beta that is kept for what selections say."""
         return 0.5 if self.selections else 0.0
+
+    def _possible(self, columns: Columns) -> np.ndarray:
+        """The cells of a marginal that no structural zero inside it rules out."""
+        possible = np.ones(self.domain.shape(columns), dtype=bool)
+        for zero in self.zeros:
+            if set(zero.columns) <= set(columns):
+                shape = [self.domain[c] if c in zero.columns else 1 for c in columns]
+                possible &= ~zero.mask.reshape(shape)
+        return possible
 
     def most_rows(self, beta: float) -> float:
         """The number of rows is at most this, with probability 1 - beta."""
@@ -323,6 +334,8 @@ class Evidence:
         value = np.asarray(query.answer(believed), dtype=float)
         if value.shape:
             raise UsageError(f"{question.name}: a question has one number as its answer.")
+        if not np.any(query.spread(np.ones(()), self.domain)[self._possible(query.columns)]):
+            return Answer(question.name, query, 0.0, 0.0, 0.0, 1 - beta, "supported")
         # beta is divided: a tenth for the most rows, a tenth for the number of rows, the rest for
         # the marginal, of which selections keep their part whether they are used or not.
         most = self.most_rows(beta / 10)

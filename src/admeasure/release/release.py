@@ -96,7 +96,12 @@ class Release:
         # Without a private choice the list of measurements was fixed before any noise was drawn.
         adaptive = any(event["event"] in ("choose", "flip") for event in self.log)
         return Evidence(
-            self.schema.domain, self.model, self.measurements, self.selections, adaptive
+            self.schema.domain,
+            self.model,
+            self.measurements,
+            self.selections,
+            adaptive,
+            self.schema.zeros,
         )
 
     def report(
