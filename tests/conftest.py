@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A shared machine is slow now and then; speed is judged in benchmarks/, never here.
+# In CI the same examples every time: a new find belongs to a developer, not to a merge.
+settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
