@@ -280,6 +280,35 @@ def test_a_wrong_schema_is_named_where_it_is_wrong_and_blocks_the_way(
     assert page.input_value("#unit") == "person", "it was kept as it was typed"
 
 
+def test_a_value_of_the_table_never_reaches_the_page_or_its_folder(
+    open_tab: Open, server: Any
+) -> None:
+    canary = "quixotry-7f3a91"
+    (server.start / "canary.csv").write_text(f"age,city\n30,Rome\n41,{canary}\n")
+    tab = open_tab()
+    page = tab.page
+    page.fill("#data", "canary.csv")
+    page.press("#data", "Enter")
+    page.wait_for_url("**/schema")
+    ready(page)
+    age, city = page.locator("details.column").all()
+    age.locator("select").select_option("integer")
+    age.locator("input").nth(0).fill("0")
+    age.locator("input").nth(1).fill("90")
+    city.locator("select").select_option("string")
+    city.locator("textarea").fill("Rome")
+    page.fill("#unit", "person")
+    page.wait_for_selector("#schema-state.fine")
+    assert canary not in page.content()
+    page.click("#verify")
+    page.wait_for_selector("#verified .problem")
+    assert "city" in page.inner_text("#verified")
+    assert canary not in page.content()
+    kept = [path for path in server.folder.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if canary.encode() in path.read_bytes()]
+
+
 def test_a_budget_that_is_spent_is_refused_and_charges_nothing(open_tab: Open, server: Any) -> None:
     page = open_tab().page
     page.goto(f"{server.origin}/book")
