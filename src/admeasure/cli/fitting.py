@@ -165,4 +165,4 @@ def _print(release: Release, request: Request) -> None:
     say(f"The release is in {request.out}. It may be used without further cost:")
     say(f"  admeasure answer {request.out} QUERIES.toml")
     say(f"  admeasure sample {request.out} -n ROWS -o FILE.csv")
-    say(f"  admeasure report {request.out} -o report.txt")
+    say(f"  admeasure report {request.out} -o report.html")

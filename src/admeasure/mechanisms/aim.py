@@ -36,7 +36,7 @@ class Aim:
     `rounds`: T, from which the first round's budget follows; 16 for each column by default.
     `alpha`: the part of the budget that goes to measurement.
     `final_pass`: the part of the budget kept back to measure the chosen marginals once more, when
-    all are known; 0 is the paper. 0.3 lowered the error on small tables and budgets (docs/aim.md).
+    all are known; 0 is the paper. docs/aim.md has what 0.3 did to the error.
     """
 
     max_megabytes: float = 80.0

@@ -13,7 +13,7 @@ class Selection:
 
     Names follow Theorem 4: `chosen` r_t, `weights` w_r over the candidates C_t, `sigma` σ_t,
     `epsilon` ε_t, `sensitivity` in rows times max weight, `estimated` ||M_rt(p_{t-1}) - y_t||_1,
-    and for each candidate for which this is the last round the distance
+    and for each candidate for which this round was kept the distance
     ||M_r(final model) - M_r(p_{t-1})||_1. `share` is the round's part of what all selections of
     the run cost, known before the round began.
     """
