@@ -158,7 +158,7 @@ def test_what_cannot_be_opened_is_said_clearly(tmp_path):
     for data, kind, words in [
         (tmp_path / "none.csv", UsageError, "There is no file"),
         (str(tmp_path / "no*.csv"), UsageError, "No file matches"),
-        (tmp_path / "dir", UsageError, "is a folder"),
+        (tmp_path / "dir", UsageError, "holds no .csv"),
         (written(tmp_path, "", "empty.csv"), DataError, "is empty"),
         (written(tmp_path, "", "empty.parquet"), DataError, "is empty"),
         (written(tmp_path, "\n", "blank.csv"), DataError, "has no header"),
@@ -166,7 +166,7 @@ def test_what_cannot_be_opened_is_said_clearly(tmp_path):
         (written(tmp_path, "x", "t.xlsx"), UsageError, "suffix is not one of .csv"),
         (written(tmp_path, "x", "bad.parquet"), DataError, "cannot be read as Parquet"),
         (written(tmp_path, "x" * 9000, "bad.duckdb"), DataError, "as a DuckDB file"),
-        ("postgres://u:hunter2@h/db", UsageError, "no source for postgres:.*duckdb:///"),
+        ("mysql://u:hunter2@h/db", UsageError, "no source for mysql:.*duckdb:///.*postgres://"),
         ("duckdb:///none.duckdb?table=t", UsageError, "There is no file"),
         ("duckdb:///x?tabel=t", UsageError, "duckdb:///FILE"),
         ([], UsageError, "No file is given"),

@@ -1,4 +1,4 @@
-"""Where exact counts come from: memory, files, databases.
+"""Where exact counts come from: memory, files, databases, clusters.
 
 A source counts the private table and knows nothing of privacy, except that it keeps at most
 `max_rows_per_unit` rows of each unit, on which every sensitivity rests. Inside a mechanism only
@@ -14,6 +14,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.schema.model import Schema
+from admeasure.sparse import SparseCounts
 
 
 @runtime_checkable
@@ -22,7 +23,11 @@ class Source(Protocol):
 
     `counts` gives one int64 array for each marginal, in the order asked, of the shape
     `schema.domain.shape(columns)` with `columns` in canonical (alphabetical) order. The empty
-    marginal `()` is the number of rows, of shape `()`. Arrays belong to the caller.
+    marginal `()` is the number of rows, of shape `()`. Arrays belong to the caller. More cells
+    than memory can sensibly hold are refused by a `ResourceError` before anything is counted.
+
+    `sparse` gives the same counts as the cells that occur, for marginals of any number of columns;
+    its memory follows the rows and not the cells.
     """
 
     @property
@@ -30,5 +35,7 @@ class Source(Protocol):
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]: ...
 
+    def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]: ...
 
-__all__ = ["Source"]
+
+__all__ = ["Source", "SparseCounts"]

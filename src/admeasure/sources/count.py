@@ -11,6 +11,9 @@ cache. Two things make it cheaper than one pass for each marginal that is asked:
 `numpy.bincount` gives up the interpreter lock while it counts, hence two threads.
 `benchmarks/counting.py` compares all this with the plain loop and with GROUP BY.
 
+Joints that would not fit memory together are counted in several passes over the rows, as few as
+possible (`count_in_passes`).
+
 Nothing here is private or released: the counts are those of the private table.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -35,6 +38,9 @@ MAX_JOINT_CELLS = 65_536
 
 MAX_CELLS = 2**28
 """The most cells that one call may ask for, all marginals together (2 GiB of counts)."""
+
+PASS_CELLS = 2**26
+"""The most cells of joints that one pass counts (512 MiB), or one joint where it is larger."""
 
 _THREADS = min(2, os.cpu_count() or 1)
 _PLAN_BATCH = 1024
@@ -56,9 +62,60 @@ def count_marginals(
     ([[0, 0, 1], [1, 0, 1]], 3)
     """
     rows = len(next(iter(codes.values()))) if codes else 0
-    counter = Counter(domain, marginals, rows=rows, max_cells=max_cells)
-    counter.add(codes)
-    return counter.result()
+    return count_in_passes(
+        lambda _columns, _part: [codes], domain, marginals, rows=rows, max_cells=max_cells
+    )
+
+
+Read = Callable[[Columns, tuple[int, int]], Iterable[Mapping[str, np.ndarray]]]
+"""The rows in chunks that hold at least these columns, for the k-th of so many passes."""
+
+
+def count_in_passes(
+    read: Read,
+    domain: Domain,
+    marginals: Sequence[Columns],
+    *,
+    rows: int | None = None,
+    max_cells: int = MAX_CELLS,
+    pass_cells: int = PASS_CELLS,
+) -> list[np.ndarray]:
+    """Counts of rows that can be read again and again, in as few passes as `pass_cells` allows."""
+    marginals = [tuple(columns) for columns in marginals]
+    check(domain, marginals, max_cells)
+    homes = _plan(domain, marginals, _joint_limit(rows))
+    passes = _passes(domain, homes, pass_cells)
+    found: dict[Columns, np.ndarray] = {}
+    for k, homes_of_pass in enumerate(passes):
+        asked = list(homes_of_pass)
+        # The number of rows is told by whichever pass comes first.
+        asked += [()] if k == 0 and () in marginals else []
+        counter = Counter(domain, asked, rows=rows, max_cells=max_cells, homes=homes_of_pass)
+        for chunk in read(counter.columns, (k, len(passes))):
+            counter.add(chunk)
+        found |= dict(zip(asked, counter.result(), strict=True))
+    return _in_order(found, marginals)
+
+
+def _passes(
+    domain: Domain, homes: Mapping[Columns, Columns], pass_cells: int
+) -> list[dict[Columns, Columns]]:
+    """Shares of the marginals whose joints fit together: the largest first, each into the first
+    share that has room, which needs at most 11/9 of the fewest possible."""
+    shares: list[dict[Columns, Columns]] = []
+    room: list[int] = []
+    place: dict[Columns, int] = {}
+    for joint in sorted(set(homes.values()), key=lambda joint: (-domain.cells(joint), joint)):
+        cells = domain.cells(joint)
+        k = next((i for i, free in enumerate(room) if free >= cells), len(room))
+        if k == len(room):
+            room.append(pass_cells)
+            shares.append({})
+        room[k] -= cells
+        place[joint] = k
+    for columns, joint in homes.items():
+        shares[place[joint]][columns] = joint
+    return shares or [{}]
 
 
 class Counter:
@@ -76,11 +133,13 @@ class Counter:
         *,
         rows: int | None = None,
         max_cells: int = MAX_CELLS,
+        homes: Mapping[Columns, Columns] | None = None,
     ) -> None:
         self._domain = domain
         self._marginals = [tuple(columns) for columns in marginals]
-        _check(domain, self._marginals, max_cells)
-        self._home = _plan(domain, self._marginals, _joint_limit(rows))
+        check(domain, self._marginals, max_cells)
+        planned = _plan(domain, self._marginals, _joint_limit(rows)) if homes is None else homes
+        self._home = dict(planned)
         self._joints = sorted(set(self._home.values()))
         self._tables = {j: np.zeros(domain.cells(j), np.int64) for j in self._joints}
         self._rows = 0
@@ -102,24 +161,14 @@ class Counter:
                 return
             raise ValueError("A chunk needs at least one column, all of the same length.")
         rows = lengths.pop()
-        shares = self._shares(rows)
+        needed = self.columns
         for start in range(0, rows, BLOCK_ROWS):
-            block = {c: codes[c][start : start + BLOCK_ROWS] for c in self.columns}
-            if len(shares) == 1:
-                self._count(block, shares[0])
-            else:
-                list(_pool().map(lambda share, block=block: self._count(block, share), shares))
+            block = {c: codes[c][start : start + BLOCK_ROWS] for c in needed}
+            share_out(self._joints, rows, lambda share, block=block: self._count(block, share))
         self._rows += rows
 
-    def _shares(self, rows: int) -> list[list[Columns]]:
-        """Runs of joints for each thread; contiguous, so that common prefixes stay together."""
-        if rows < BLOCK_ROWS or len(self._joints) < 2 or _THREADS < 2:
-            return [self._joints] if self._joints else []
-        size = -(-len(self._joints) // _THREADS)
-        return [self._joints[i : i + size] for i in range(0, len(self._joints), size)]
-
     def _count(self, block: Mapping[str, np.ndarray], joints: Sequence[Columns]) -> None:
-        prefixes = _Prefixes(block, self._domain)
+        prefixes = Prefixes(block, self._domain)
         for joint in joints:
             table = self._tables[joint]
             index = prefixes.index(joint)
@@ -137,18 +186,24 @@ class Counter:
         for columns, joint in self._home.items():
             table = _project(tables, self._domain, joint, columns)
             counts[columns] = np.ascontiguousarray(table)
-        # The same cells asked for twice (or in another order) must not be one array.
-        given: set[frozenset[str]] = set()
-        result = []
-        for columns in self._marginals:
-            again = frozenset(columns) in given
-            given.add(frozenset(columns))
-            result.append(counts[columns].copy() if again else counts[columns])
-        return result
+        return _in_order(counts, self._marginals)
+
+
+def _in_order(
+    counts: Mapping[Columns, np.ndarray], marginals: Sequence[Columns]
+) -> list[np.ndarray]:
+    """The same cells asked for twice (or in another order) must not be one array."""
+    given: set[frozenset[str]] = set()
+    result = []
+    for columns in marginals:
+        again = frozenset(columns) in given
+        given.add(frozenset(columns))
+        result.append(counts[columns].copy() if again else counts[columns])
+    return result
 
 
 @dataclass
-class _Prefixes:
+class Prefixes:
     """Combined codes of the joints of one block; the prefixes of the last joint are kept."""
 
     block: Mapping[str, np.ndarray]
@@ -192,7 +247,8 @@ def _project(
     return tables[joint].transpose([joint.index(c) for c in columns])
 
 
-def _check(domain: Domain, marginals: Sequence[Columns], max_cells: int) -> None:
+def check_columns(domain: Domain, marginals: Sequence[Columns]) -> None:
+    """Refuse marginals that name an unknown column, or one twice."""
     for columns in marginals:
         for column in columns:
             if column not in domain:
@@ -201,11 +257,17 @@ def _check(domain: Domain, marginals: Sequence[Columns], max_cells: int) -> None
                 )
         if len(set(columns)) != len(columns):
             raise UsageError(f"Marginal {columns!r} names a column twice; name each column once.")
+
+
+def check(domain: Domain, marginals: Sequence[Columns], max_cells: int = MAX_CELLS) -> None:
+    """Refuse what cannot be counted, or not held, before anything is counted."""
+    check_columns(domain, marginals)
     cells = sum(domain.cells(columns) for columns in set(marginals))
     if cells > max_cells:
         raise ResourceError(
             f"The marginals asked for have {cells:,} cells together, more than the limit of "
-            f"{max_cells:,}. Ask for fewer or smaller marginals, or give columns fewer bins."
+            f"{max_cells:,}. Ask for fewer or smaller marginals, or give columns fewer bins; "
+            "a marginal with far more cells than rows can be counted by `sparse`."
         )
 
 
@@ -262,6 +324,18 @@ def _cover(
         targets = [target for target, u in zip(targets, uncovered, strict=True) if u]
         member = member[uncovered]
     return home
+
+
+def share_out(
+    work: Sequence[Columns], rows: int, count: Callable[[Sequence[Columns]], None]
+) -> None:
+    """Do the work in a few threads: a run of neighbours for each, so that common prefixes stay
+    together. Few rows are not worth the threads."""
+    if rows < BLOCK_ROWS or len(work) < 2 or _THREADS < 2:
+        count(work)
+        return
+    size = -(-len(work) // _THREADS)
+    list(_pool().map(count, [work[i : i + size] for i in range(0, len(work), size)]))
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

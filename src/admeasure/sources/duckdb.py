@@ -1,9 +1,11 @@
 """Tables in CSV, Parquet and DuckDB files, encoded and counted without holding them in memory.
 
 Rows are encoded by DuckDB while it reads them and arrive as one or two bytes a cell. Where these
-fit the memory limit they are kept; otherwise every call of `counts` reads the file again and counts
-all that is asked for in that one pass. Validation happens in the same scan: a value without a level
-arrives as NULL, and then a second scan finds which rules are broken.
+fit the memory limit they are kept; otherwise every call of `counts` reads them again, from a cache
+on disk where one is asked for or else from the table, and counts all that is asked for in that one
+pass, or in a few where the tables of counts would pass the limit too. Validation happens in the
+first scan: a value without a level arrives as NULL, and then a second scan finds which rules are
+broken.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What DuckDB
 says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
@@ -28,15 +30,19 @@ from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
 from admeasure.sources.arrow import StreamError, batches
-from admeasure.sources.count import Counter, count_marginals
+from admeasure.sources.cache import CodeFile, dtypes_of
+from admeasure.sources.cells import CellCounter
+from admeasure.sources.count import count_in_passes
 from admeasure.sources.limits import available_megabytes
 from admeasure.sources.sql import Encoding, encoding, finite_key
 from admeasure.sources.tables import Location, Part, layout, locate
+from admeasure.sparse import SparseCounts
 
 Progress = Callable[[float], None]
 """Called with the fraction of a scan that is done, now and then."""
 
 _LEAST_ENGINE_MEGABYTES = 256
+_LEAST_WORK_MEGABYTES = 256
 _ROWS_WITHOUT_UNIT = "has rows without a unit", "give every row its unit, or remove it"
 
 
@@ -44,9 +50,11 @@ class DuckDBSource:
     """Counts of a table in files: see `admeasure.sources.tables.locate` for how it is named.
 
     The table is read and validated when the source is made. Codes are kept in memory if they take
-    at most `memory_megabytes` (half of what the machine has free, if not given); DuckDB gets half
-    as much again, but no less than 256 MB. A table that changes between scans is an error where
-    its number of rows changes.
+    at most `memory_megabytes` (half of what the machine has free, if not given). Beyond that they
+    are kept on disk in the folder `cache` (`admeasure.sources.cache`), where one is given, and
+    else the table is read again for each count. DuckDB gets half of `memory_megabytes` again, but
+    no less than 256 MB, and so do the joints that one pass counts; more joints are more passes. A
+    table that changes between scans is an error where its number of rows changes.
     """
 
     def __init__(
@@ -55,20 +63,31 @@ class DuckDBSource:
         schema: Schema,
         *,
         memory_megabytes: float | None = None,
+        cache: str | Path | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._table = _Table(locate(data), schema, memory_megabytes)
         self._progress = progress
-        self._chunks: list[dict[str, np.ndarray]] | None = []
+        self._kept: list[dict[str, np.ndarray]] | None = []
+        self._file: CodeFile | None = None
         self._rows = 0
+        if cache is not None:  # a folder that will not do is refused before the table is read
+            self._file = CodeFile(cache, dtypes_of(schema.columns))
         limit, held = self._table.memory_megabytes * 2**20, 0
         for chunk in self._table.chunks(schema.names, progress):
             self._rows += _length(chunk)
             held += sum(codes.nbytes for codes in chunk.values())
-            if held > limit:
-                self._chunks = None
-            if self._chunks is not None:
-                self._chunks.append(chunk)
+            if held <= limit and self._kept is not None:
+                self._kept.append(chunk)
+                continue
+            if self._file is not None:
+                for one in (*(self._kept or ()), chunk):
+                    self._file.append(one)
+            self._kept = None
+        if self._kept is not None:
+            self._file = None
+        if self._file is not None:
+            self._file.finish()
 
     @property
     def schema(self) -> Schema:
@@ -76,28 +95,67 @@ class DuckDBSource:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the codes are kept, so that counting reads no file."""
-        return self._chunks is not None
+        """Whether the codes are kept in memory, so that counting reads no file."""
+        return self._kept is not None
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the codes are kept on disk, so that counting does not read the table again."""
+        return self._file is not None
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
-        domain = self.schema.domain
-        if self._chunks is not None and len(self._chunks) == 1:
-            return count_marginals(self._chunks[0], domain, marginals)
-        counter = Counter(domain, marginals, rows=self._rows)
-        if self._chunks is not None:
-            for chunk in self._chunks:
+        if marginals and not any(marginals):
+            return [np.array(self._rows, np.int64) for _ in marginals]
+        return count_in_passes(
+            self._chunks,
+            self.schema.domain,
+            marginals,
+            rows=self._rows,
+            pass_cells=self._work_bytes // 8,
+        )
+
+    def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
+        counter = CellCounter(
+            self.schema.domain, marginals, rows=self._rows, max_bytes=self._work_bytes
+        )
+        if marginals:
+            for chunk in self._chunks(counter.columns, (0, 1)):
                 counter.add(chunk)
-        elif counter.columns or () in map(tuple, marginals):
-            self._stream(counter)
         return counter.result()
 
-    def _stream(self, counter: Counter) -> None:
+    @property
+    def _work_bytes(self) -> int:
+        least = max(self._table.memory_megabytes / 2, _LEAST_WORK_MEGABYTES)
+        return int(least * 2**20)
+
+    def _chunks(self, columns: Columns, part: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
+        """The rows once more; `part` says which pass this is, of how many, for the progress."""
+        names = columns or self.schema.names[:1]
+        if self._kept is not None:
+            yield from self._kept
+            return
+        tell = _part_of(self._progress, *part)
+        if self._file is not None:
+            for k, chunk in enumerate(self._file.chunks(names)):
+                yield chunk
+                tell((k + 1) / self._file.segments)
+            return
         rows = 0
-        for chunk in self._table.chunks(counter.columns or self.schema.names[:1], self._progress):
+        for chunk in self._table.chunks(names, tell):
             rows += _length(chunk)
-            counter.add(chunk)
+            yield chunk
         if rows != self._rows:
             raise DataError(f"{self._table.location.words} changed while it was used. Start again.")
+
+
+def _part_of(progress: Progress | None, part: int, parts: int) -> Progress:
+    """The progress of one of several passes, as progress of the whole."""
+
+    def tell(fraction: float) -> None:
+        if progress is not None:
+            progress((part + fraction) / parts)
+
+    return tell
 
 
 def find_problems(data: str | Path | Sequence[str | Path], schema: Schema) -> list[Problem]:
@@ -163,6 +221,9 @@ class _Table:
             connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET python_enable_replacements = false")
+            # Progress is known only where a bar is on, and a bar would be drawn on stdout.
+            connection.execute("SET enable_progress_bar = true")
+            connection.execute("SET enable_progress_bar_print = false")
             ordered = "true" if self._unit is not None else "false"
             connection.execute(f"SET preserve_insertion_order = {ordered}")
             try:

@@ -16,7 +16,9 @@ from admeasure.errors import DataError
 from admeasure.schema.encode import encode_frame
 from admeasure.schema.model import Schema
 from admeasure.schema.values import quoted
+from admeasure.sources.cells import count_cells
 from admeasure.sources.count import count_marginals
+from admeasure.sparse import SparseCounts
 
 
 class MemorySource:
@@ -53,12 +55,20 @@ class MemorySource:
         return self._schema
 
     @property
+    def in_memory(self) -> bool:
+        """Whether counting reads nothing from elsewhere."""
+        return True
+
+    @property
     def codes(self) -> Mapping[str, np.ndarray]:
         """The encoded rows. Private."""
         return self._codes
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         return count_marginals(self._codes, self._schema.domain, marginals)
+
+    def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
+        return count_cells(self._codes, self._schema.domain, marginals)
 
 
 def _checked(

@@ -1,13 +1,26 @@
-"""From whatever names a table to the source that counts it."""
+"""From whatever names a table to the source that counts it.
+
+Libraries of a source are imported when it is opened; one that is missing is named with the extra
+that installs it.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from admeasure.errors import UsageError
 from admeasure.schema.model import Schema
 from admeasure.sources import Source
+
+Progress = Callable[[float], None]
+
+SPARK_SCHEMES = ("spark",)
+WAREHOUSE_SCHEMES = ("postgres", "postgresql", "bigquery", "snowflake")
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
 
 def open_source(
@@ -15,26 +28,74 @@ def open_source(
     schema: Schema,
     *,
     memory_megabytes: float | None = None,
-    progress: Callable[[float], None] | None = None,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Source:
     """The source of a table, read and validated.
 
-    `data` is a path of a CSV or Parquet file, a glob, a list of paths, an address
-    `duckdb:///FILE?table=NAME`, or a table in memory (a pandas, polars or pyarrow frame, or a dict
-    of columns). `memory_megabytes` limits the encoded rows that are kept of a file; beyond it the
-    file is read again for each count. `progress` is called with fractions of a scan.
+    `data` is one of
+
+    - a path of a CSV or Parquet file, a glob, a list of paths, or `duckdb:///FILE?table=NAME`;
+    - a table in memory: a pandas, polars or pyarrow frame, or a dict of columns;
+    - a table that Spark reads: `spark:…`, or a pyspark DataFrame (`admeasure[spark]`);
+    - a table of a warehouse: `postgres://…`, `bigquery://…`, `snowflake://…`, or an ibis table
+      (`admeasure[warehouse]`).
+
+    `memory_megabytes` limits the encoded rows that are kept of a file; beyond it they are kept on
+    disk in the folder `cache`, where one is named, and else the file is read again for each count.
+    `progress` is called with fractions of a scan.
     """
+    scheme = _scheme(data)
+    if scheme in SPARK_SCHEMES or _comes_from(data, "pyspark"):
+        _need("pyspark", "spark", "Spark")
+        from admeasure.sources.spark import open_spark
+
+        return open_spark(data, schema, progress=progress)
+    if scheme in WAREHOUSE_SCHEMES or _comes_from(data, "ibis"):
+        _need("ibis", "warehouse", "a warehouse")
+        from admeasure.sources.warehouse import open_warehouse
+
+        return open_warehouse(data, schema, memory_megabytes=memory_megabytes, progress=progress)
     if is_path(data):
         from admeasure.sources.duckdb import DuckDBSource
 
-        return DuckDBSource(data, schema, memory_megabytes=memory_megabytes, progress=progress)
+        return DuckDBSource(
+            data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
+        )
     from admeasure.sources.memory import MemorySource
 
     return MemorySource(data, schema)
 
 
 def is_path(data: Any) -> bool:
-    """Whether `data` names files or a database, rather than being a table."""
+    """Whether the rows lie elsewhere, in files, a database or a cluster, rather than in `data`."""
     if isinstance(data, (list, tuple)):
         return all(isinstance(one, (str, Path)) for one in data)
-    return isinstance(data, (str, Path))
+    return isinstance(data, (str, Path)) or is_remote(data)
+
+
+def is_remote(data: Any) -> bool:
+    """Whether another engine than DuckDB reads the table: Spark or a warehouse."""
+    known = (*SPARK_SCHEMES, *WAREHOUSE_SCHEMES)
+    return _scheme(data) in known or _comes_from(data, "pyspark") or _comes_from(data, "ibis")
+
+
+def _scheme(data: Any) -> str | None:
+    """The scheme of an address; None for whatever else, and for a file of such a name."""
+    if not isinstance(data, str) or (found := _SCHEME.match(data)) is None:
+        return None
+    return None if Path(data).exists() else found[1].lower()
+
+
+def _comes_from(data: Any, library: str) -> bool:
+    """Whether an object is of a library's own type. Nothing is imported to find out."""
+    module = type(data).__module__
+    return module.partition(".")[0] == library and not module.startswith("pyspark.pandas")
+
+
+def _need(module: str, extra: str, what: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise UsageError(
+            f"Reading a table of {what} needs {module}, which is not installed. "
+            f"Install it with: pip install 'admeasure[{extra}]'"
+        )

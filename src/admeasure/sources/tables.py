@@ -1,8 +1,10 @@
 """Where a table lies and what its columns are called and stored as; no row is looked at.
 
-A table is one or more CSV or Parquet files, or a table or view of a DuckDB file. Names are compared
-exactly, as a schema does, although SQL would not tell `Age` from `age`: they are read from the
-files' own headers, and queries speak of columns by position.
+A table is one or more CSV or Parquet files, a folder of them, or a table or view of a DuckDB file.
+Names are compared exactly, as a schema does, although SQL would not tell `Age` from `age`: they are
+read from the files' own headers, and queries speak of columns by position. The folders that
+Parquet files lie in may hold columns too, in the manner of Hive: `year=2024/part-0.parquet`. Their
+values are texts and no more shown than those of rows.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import duckdb
 
+from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.sql import identifier, text
@@ -44,10 +48,14 @@ class Location:
     format: Format
     paths: tuple[Path, ...]
     table: str | None = None
+    given: str | None = None
+    """The folder or the pattern that the files were found by."""
 
     @property
     def words(self) -> str:
         """For messages."""
+        if self.given is not None:
+            return quoted(self.given)
         first = quoted(str(self.paths[0]))
         return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more files"
 
@@ -62,7 +70,7 @@ class Part:
 
 
 def locate(data: str | Path | Sequence[str | Path]) -> Location:
-    """A path, a glob, several paths, or `duckdb:///FILE?table=NAME`."""
+    """A path, a folder, a glob, several of them, or `duckdb:///FILE?table=NAME`."""
     if isinstance(data, str) and (url := _URL.match(data)) and not Path(data).exists():
         return _from_url(data, url[1])
     given = [data] if isinstance(data, (str, Path)) else list(data)
@@ -75,15 +83,17 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
     form = formats.pop()
     if form == "duckdb" and len(paths) > 1:
         raise UsageError("Several DuckDB files are given. Give one.")
-    return Location(form, tuple(paths))
+    found = len(given) == 1 and not Path(given[0]).expanduser().is_file()
+    return Location(form, tuple(paths), given=str(given[0]) if found else None)
 
 
 def _from_url(url: str, scheme: str) -> Location:
     # The rest of an address may hold a password, and is not shown.
     if scheme.lower() != "duckdb":
         raise UsageError(
-            f"There is no source for {scheme}: addresses. Known: duckdb:///FILE?table=NAME, and "
-            f"paths of {', '.join(FORMATS)} files."
+            f"There is no source for {scheme}: addresses. Known: duckdb:///FILE?table=NAME, "
+            "postgres://, bigquery://, snowflake://, spark:, and paths of "
+            f"{', '.join(FORMATS)} files."
         )
     parts = urlsplit(url)
     query = parse_qs(parts.query, keep_blank_values=True)
@@ -97,23 +107,39 @@ def _from_url(url: str, scheme: str) -> Location:
 
 def _expand(given: str | Path) -> list[Path]:
     path = Path(given).expanduser()
+    if path.is_dir():
+        return _inside(path)
     if path.exists() or not glob.has_magic(str(path)):
         return [_file(path)]
     found = sorted(glob.glob(str(path), recursive=True))
     if not found:
         raise UsageError(f"No file matches {quoted(str(given))}. Check the pattern.")
-    return [_file(Path(one)) for one in found]
+    return [_file(Path(one), str(given)) for one in found if not Path(one).is_dir()]
 
 
-def _file(path: Path) -> Path:
-    if path.is_dir():
+def _inside(folder: Path) -> list[Path]:
+    """The tables in a folder and its folders; names that begin with . or _ are not data."""
+    found: list[Path] = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        found += [Path(root, name) for name in files if name[0] not in "._" and _is_table(name)]
+    if not found:
         raise UsageError(
-            f"{quoted(str(path))} is a folder. Give a file in it, or a pattern like '*.parquet'."
+            f"Folder {quoted(str(folder))} holds no {', '.join(FORMATS)} file. Check the path."
         )
+    return [_file(path, str(folder)) for path in sorted(found)]
+
+
+def _is_table(name: str) -> bool:
+    return name.lower().endswith(tuple(FORMATS))
+
+
+def _file(path: Path, given: str | None = None) -> Path:
     if not path.is_file():
         raise UsageError(f"There is no file {quoted(str(path))}. Check the path.")
     if path.stat().st_size == 0:
-        raise DataError(f"File {quoted(str(path))} is empty. Give a file with a header.")
+        which = f"File {quoted(str(path))}" if given is None else f"A file of {quoted(given)}"
+        raise DataError(f"{which} is empty. Give a file with a header.")
     return path
 
 
@@ -138,9 +164,11 @@ def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Pa
                 for head, paths in _runs(heads, location.paths)
             ]
         case "parquet":
-            heads = [_parquet_head(connection, path) for path in location.paths]
+            heads = [
+                (*_parquet_head(connection, path, location), _keys(path)) for path in location.paths
+            ]
             return [
-                Part(relation := _parquet(paths), head[0], _types(connection, relation))
+                _parquet_part(connection, paths, *head)
                 for head, paths in _runs(heads, location.paths)
             ]
     relation = _attach(connection, location)
@@ -156,11 +184,6 @@ def _runs(heads: list, paths: Sequence[Path]) -> list[tuple]:
         else:
             runs.append((head, [path]))
     return runs
-
-
-def _types(connection: duckdb.DuckDBPyConnection, relation: str) -> tuple[str, ...]:
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    return tuple(row[1] for row in rows)
 
 
 def _list(paths: Sequence[Path]) -> str:
@@ -202,11 +225,33 @@ def _csv_head(path: Path) -> tuple[tuple[str, ...], str]:
     return tuple(names), delimiter
 
 
-def _parquet(paths: Sequence[Path]) -> str:
-    return f"read_parquet({_list(paths)}, hive_partitioning = false)"
+def _keys(path: Path) -> Columns:
+    """Columns that the names of a file's folders hold."""
+    return tuple(part.partition("=")[0] for part in path.parts[:-1] if "=" in part[1:])
 
 
-def _parquet_head(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple:
+def _parquet_part(
+    connection: duckdb.DuckDBPyConnection,
+    paths: Sequence[Path],
+    names: Columns,
+    _types: tuple,
+    keys: Columns,
+) -> Part:
+    # A column that a file holds itself is read from there: DuckDB would put the folder's value in
+    # its place, and in any case of letters.
+    own = {name.lower() for name in names}
+    hive = "true" if keys and not any(key.lower() in own for key in keys) else "false"
+    relation = (
+        f"read_parquet({_list(paths)}, hive_partitioning = {hive}, hive_types_autocast = false)"
+    )
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    added = tuple(row[0] for row in rows[len(names) :])  # whose names occur once
+    return Part(relation, names + added, tuple(row[1] for row in rows))
+
+
+def _parquet_head(
+    connection: duckdb.DuckDBPyConnection, path: Path, location: Location
+) -> tuple[Columns, tuple]:
     """Names of the top-level columns, and all that is said of their types."""
     try:
         rows = connection.execute(
@@ -214,9 +259,8 @@ def _parquet_head(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple:
             f"precision FROM parquet_schema({text(glob.escape(str(path)))})"
         ).fetchall()
     except duckdb.Error:
-        raise DataError(
-            f"{quoted(str(path))} cannot be read as Parquet. Check that it is whole."
-        ) from None
+        which = f"A file of {location.words}" if _keys(path) else quoted(str(path))
+        raise DataError(f"{which} cannot be read as Parquet. Check that it is whole.") from None
     names, position = [], 1
     while position < len(rows):
         names.append(rows[position][0])

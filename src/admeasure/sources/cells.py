@@ -1,0 +1,271 @@
+"""Exact counts of the cells that occur, for marginals with far more cells than rows.
+
+The codes of a row are packed into words of 62 bits, and equal words are counted by sorting: first
+within some rows, then by merging what was found before with what was found since. Runs are merged
+when they are of like length, so a cell is moved a logarithmic number of times. Memory follows the
+cells that occur, which are at most the rows, and is held to a stated limit. Marginals with few
+cells are counted densely (`admeasure.sources.count`), which is much faster, and thinned out.
+
+Nothing here is private or released: the counts are those of the private table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain
+from admeasure.errors import ResourceError
+from admeasure.sources.count import (
+    BLOCK_ROWS,
+    MAX_CELLS,
+    Counter,
+    Prefixes,
+    check_columns,
+    share_out,
+)
+from admeasure.sparse import SparseCounts
+
+MAX_BYTES = 2**31
+"""What the cells that occur may take while they are counted, all marginals together."""
+
+FRESH_BYTES = 2**26
+"""Packed rows that wait to be sorted, all marginals together."""
+
+_WORD = 2**62
+_DENSE_CELLS = 2**16
+_MOST_DENSE_CELLS = 2**22
+
+Words = tuple[np.ndarray, ...]
+
+
+def count_cells(
+    codes: Mapping[str, np.ndarray], domain: Domain, marginals: Sequence[Columns]
+) -> list[SparseCounts]:
+    """The cells that occur of each marginal, in the order asked.
+
+    >>> codes = {"a": np.array([1, 0, 1], np.uint8), "b": np.array([2, 0, 2], np.uint8)}
+    >>> (found,) = count_cells(codes, Domain(("a", "b"), (2, 3)), [("a", "b")])
+    >>> found.codes.tolist(), found.counts.tolist()
+    ([[0, 0], [1, 2]], [1, 2])
+    """
+    rows = len(next(iter(codes.values()))) if codes else 0
+    counter = CellCounter(domain, marginals, rows=rows)
+    counter.add(codes)
+    return counter.result()
+
+
+class CellCounter:
+    """Counts the cells of a table that arrives in chunks: `add` each chunk, then `result`.
+
+    `rows` is a hint of how many will come. Passing `max_bytes` raises a `ResourceError`.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        marginals: Sequence[Columns],
+        *,
+        rows: int | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._domain = domain
+        self._marginals = [tuple(columns) for columns in marginals]
+        check_columns(domain, self._marginals)
+        self._max_bytes = max_bytes
+        small, room = [], min(MAX_CELLS, max_bytes // 8)
+        for columns in sorted(set(self._marginals), key=domain.cells):
+            cells = domain.cells(columns)
+            if not columns or cells <= min(room, _dense_limit(rows)):
+                small.append(columns)
+                room -= cells
+        self._dense = Counter(domain, small, rows=rows)
+        self._small = small
+        large = sorted(set(self._marginals) - set(small))
+        self._runs = {columns: _Runs(_words(domain, columns)) for columns in large}
+        words = sum(len(runs.groups) for runs in self._runs.values())
+        self._fresh_rows = max(BLOCK_ROWS, FRESH_BYTES // (8 * max(words, 1)))
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that a chunk must hold, in the domain's order."""
+        needed = {*self._dense.columns, *(c for columns in self._runs for c in columns)}
+        return tuple(column for column in self._domain.columns if column in needed)
+
+    def add(self, codes: Mapping[str, np.ndarray]) -> None:
+        """Count one chunk of rows: an array of codes for each of `columns`, of equal length."""
+        self._dense.add(codes)
+        if not self._runs:
+            return
+        rows = len(next(iter(codes.values())))
+        for start in range(0, rows, BLOCK_ROWS):
+            block = {c: codes[c][start : start + BLOCK_ROWS] for c in self.columns}
+            share_out(list(self._runs), min(rows, BLOCK_ROWS), self._adder(block))
+            self._check()
+
+    def _adder(self, block: Mapping[str, np.ndarray]) -> Callable[[Sequence[Columns]], None]:
+        def add(share: Sequence[Columns]) -> None:
+            prefixes = Prefixes(block, self._domain)
+            for columns in share:
+                runs = self._runs[columns]
+                runs.add(tuple(prefixes.index(group) for group in runs.groups), self._fresh_rows)
+
+        return add
+
+    def _check(self) -> None:
+        # Merging two runs takes about as much again as they do.
+        if 2 * sum(runs.nbytes for runs in self._runs.values()) > self._max_bytes:
+            raise ResourceError(
+                "The marginals asked for have more cells that occur than fit the limit of "
+                f"{self._max_bytes / 2**20:,.0f} MB. Ask for fewer or smaller marginals, give "
+                "columns fewer bins, or raise the memory limit."
+            )
+
+    def result(self) -> list[SparseCounts]:
+        """The counts of all rows. Ends the counting."""
+        found: dict[Columns, SparseCounts] = {}
+        for columns, table in zip(self._small, self._dense.result(), strict=True):
+            found[columns] = _thinned(self._domain, columns, table)
+        for columns in list(self._runs):
+            found[columns] = _unpacked(self._domain, columns, self._runs.pop(columns))
+        result, given = [], set()
+        for columns in self._marginals:
+            one = found[columns]
+            if columns in given:  # arrays belong to the caller
+                one = SparseCounts(columns, one.codes.copy(), one.counts.copy())
+            given.add(columns)
+            result.append(one)
+        return result
+
+
+@dataclass
+class _Run:
+    """Distinct cells in lexicographic order of their words, and how often each occurs."""
+
+    words: Words
+    counts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+class _Runs:
+    """What was found of one marginal so far."""
+
+    def __init__(self, groups: Sequence[Columns]) -> None:
+        self.groups = groups
+        self._runs: list[_Run] = []
+        self._fresh: list[Words] = []
+        self._fresh_rows = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(len(run) for run in self._runs) * 8 * (len(self.groups) + 1)
+
+    def add(self, words: Words, most_fresh: int) -> None:
+        self._fresh.append(words)
+        self._fresh_rows += len(words[0])
+        if self._fresh_rows >= most_fresh:
+            self._sort()
+
+    def _sort(self) -> None:
+        if self._fresh:
+            self._push(_counted(_joined(self._fresh)))
+            self._fresh, self._fresh_rows = [], 0
+
+    def _push(self, run: _Run) -> None:
+        while self._runs and len(self._runs[-1]) <= 2 * len(run):
+            run = _merged(self._runs.pop(), run)
+        self._runs.append(run)
+
+    def whole(self) -> _Run:
+        self._sort()
+        while len(self._runs) > 1:
+            last = self._runs.pop()
+            self._runs.append(_merged(self._runs.pop(), last))
+        empty = _Run(tuple(np.zeros(0, np.int64) for _ in self.groups), np.zeros(0, np.int64))
+        return self._runs.pop() if self._runs else empty
+
+
+def _joined(parts: Iterable[Words]) -> Words:
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _counted(words: Words) -> _Run:
+    if len(words) == 1:
+        words[0].sort()
+    else:
+        order = np.lexsort(words[::-1])
+        words = tuple(word[order] for word in words)
+    starts = _starts(words)
+    counts = np.diff(starts, append=len(words[0]))
+    return _Run(tuple(word[starts] for word in words), counts.astype(np.int64, copy=False))
+
+
+def _merged(first: _Run, second: _Run) -> _Run:
+    words = _joined((first.words, second.words))
+    counts = np.concatenate((first.counts, second.counts))
+    # A stable sort finds that these are two sorted runs and merges them.
+    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    words = tuple(word[order] for word in words)
+    starts = _starts(words)
+    if not len(starts):
+        return _Run(words, counts)
+    return _Run(tuple(word[starts] for word in words), np.add.reduceat(counts[order], starts))
+
+
+def _starts(words: Words) -> np.ndarray:
+    """Where a cell begins that is not the one before."""
+    if not len(words[0]):
+        return np.zeros(0, np.intp)
+    begins = np.zeros(len(words[0]), bool)
+    begins[0] = True
+    for word in words:
+        begins[1:] |= word[1:] != word[:-1]
+    return np.flatnonzero(begins)
+
+
+def _dense_limit(rows: int | None) -> int:
+    """Cells up to which a table of counts is cheaper than sorting the rows."""
+    expected = _MOST_DENSE_CELLS if rows is None else rows // 4
+    return min(_MOST_DENSE_CELLS, max(_DENSE_CELLS, expected))
+
+
+def _words(domain: Domain, columns: Columns) -> list[Columns]:
+    """Columns that follow each other, as many to a word as its bits hold."""
+    groups: list[list[str]] = []
+    cells = 1
+    for column in columns:
+        if not groups or cells * domain[column] > _WORD:
+            groups.append([])
+            cells = 1
+        groups[-1].append(column)
+        cells *= domain[column]
+    return [tuple(group) for group in groups]
+
+
+def _code_type(domain: Domain, columns: Columns) -> type[np.unsignedinteger]:
+    return np.uint8 if max(domain.shape(columns), default=1) <= 256 else np.uint16
+
+
+def _thinned(domain: Domain, columns: Columns, table: np.ndarray) -> SparseCounts:
+    flat = table.reshape(-1)
+    (places,) = np.nonzero(flat)
+    codes = np.empty((len(places), len(columns)), _code_type(domain, columns))
+    for i, code in enumerate(np.unravel_index(places, table.shape) if columns else ()):
+        codes[:, i] = code
+    return SparseCounts(columns, codes, flat[places])
+
+
+def _unpacked(domain: Domain, columns: Columns, runs: _Runs) -> SparseCounts:
+    run = runs.whole()
+    codes = np.empty((len(run), len(columns)), _code_type(domain, columns))
+    place = len(columns)
+    for group, word in reversed(list(zip(runs.groups, run.words, strict=True))):
+        rest = word.copy()
+        for column in reversed(group):
+            place -= 1
+            rest, codes[:, place] = np.divmod(rest, domain[column])
+    return SparseCounts(columns, codes, run.counts)
