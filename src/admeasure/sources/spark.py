@@ -1,0 +1,326 @@
+"""Tables that Spark reads, encoded and counted where their rows lie.
+
+Each call is one Spark job: the needed columns are read, encoded and counted in the executors
+(`spark_task`), all marginals in one scan, and the counts of all tasks are added up in one
+reduction. Rows stay in the cluster; counts reach the driver. Where the schema limits the rows of a
+unit, a window over the unit leaves the others out; before it values are codes already.
+
+Nothing is released here: counts are exact, and private. Errors name columns and rules. What Spark
+says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
+unit are counted, and which ones depends on the rows of that unit alone: this is what every
+sensitivity rests on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.errors import DataError
+from admeasure.schema.check import NO_ROWS
+from admeasure.schema.encode import absent_columns
+from admeasure.schema.model import Schema
+from admeasure.schema.problems import Problem, data_error, refusals
+from admeasure.schema.values import quoted
+from admeasure.sources.count import MAX_JOINT_CELLS, Counter
+from admeasure.sources.spark_ship import ship
+from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
+from admeasure.sources.spark_task import COUNT_FIELDS, Encode, Seen, Tally, add_up, unpack
+from admeasure.sparse import SparseCounts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+Progress = Callable[[float], None]
+
+_POLL_SECONDS = 0.2
+_CHUNKS_A_REDUCER = 64
+_MOST_REDUCERS = 200
+_FEW_ROWS = 4
+"""A marginal with more than so many cells a row travels as the cells that occur."""
+_LOST_UNIT = "has rows without a unit", "give every row its unit, or remove it"
+
+
+def open_spark(
+    data: Any,
+    schema: Schema,
+    *,
+    order_by: Sequence[Any] = (),
+    ship_code: bool = True,
+    progress: Progress | None = None,
+) -> SparkSource:
+    """The source of a table that Spark reads: a pyspark DataFrame, whose session is used, or an
+    address as in `admeasure.sources.spark_tables`.
+
+    `order_by` (names or pyspark columns) says which rows of a unit come first; see `SparkSource`.
+    With `ship_code` the executors are sent the modules they run; without it `admeasure` must be
+    installed on them.
+    """
+    return SparkSource(data, schema, order_by=order_by, ship_code=ship_code, progress=progress)
+
+
+class SparkSource:
+    """Counts of a table that Spark reads.
+
+    The table is read and validated when the source is made, and read again for each count. One
+    that changes in between is an error where its number of rows changes. The rows that are kept of
+    a unit are the first ones in stored order for files in Parquet, CSV and ORC (by name of file,
+    and as they lie in it), the first ones by `order_by` where it is given, and for tables and
+    DataFrames, which have no order, those that come first by a hash of unit and codes.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        schema: Schema,
+        *,
+        order_by: Sequence[Any] = (),
+        ship_code: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        self._table = _Table(spark_table(data, order_by), schema, progress, ship_code=ship_code)
+        seen = self._table.scan(schema.names, (), ())[0]
+        if problems := self._table.problems(seen, schema.names):
+            raise data_error(problems)
+        self._rows = seen.rows
+
+    @property
+    def schema(self) -> Schema:
+        return self._table.schema
+
+    def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
+        domain = self.schema.domain
+        asked = [tuple(columns) for columns in marginals]
+        # Refuses unknown columns and too many cells, in the words that all sources have.
+        Counter(domain, asked, rows=self._rows)
+        distinct = list(dict.fromkeys(columns for columns in asked if columns))
+        most = max(MAX_JOINT_CELLS, _FEW_ROWS * self._rows)
+        dense = [columns for columns in distinct if domain.cells(columns) <= most]
+        sparse = [columns for columns in distinct if domain.cells(columns) > most]
+        arrays, pairs = self._scan(dense, sparse)
+        found = {(): np.array(self._rows, np.int64), **dict(zip(dense, arrays, strict=True))}
+        found |= {one.columns: one.dense(domain) for one in pairs}
+        given: set[Columns] = set()
+        result = []
+        for columns in asked:
+            result.append(found[columns].copy() if columns in given else found[columns])
+            given.add(columns)
+        return result
+
+    def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
+        asked = [tuple(columns) for columns in marginals]
+        Counter(self.schema.domain, [(column,) for columns in asked for column in columns])
+        found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
+        return [
+            SparseCounts(columns, found[columns].codes.copy(), found[columns].counts.copy())
+            for columns in asked
+        ]
+
+    def _scan(
+        self, dense: Sequence[Columns], sparse: Sequence[Columns]
+    ) -> tuple[list[np.ndarray], list[SparseCounts]]:
+        if not dense and not sparse:
+            return [], []
+        used = {column for columns in (*dense, *sparse) for column in columns}
+        names = tuple(n for n in self.schema.names if n in used) or self.schema.names[:1]
+        seen, arrays, pairs = self._table.scan(names, dense, sparse, rows=self._rows)
+        if problems := self._table.problems(seen, names):
+            raise data_error(problems)
+        if seen.rows != self._rows:
+            words = self._table.words
+            words = words[0].upper() + words[1:]
+            raise DataError(f"{words} changed while it was used. Start again.")
+        return arrays, [SparseCounts(c, *pair) for c, pair in zip(sparse, pairs, strict=True)]
+
+
+def find_problems(data: Any, schema: Schema) -> list[Problem]:
+    """Every rule of the schema that a table breaks; an empty list where it is sound.
+
+    For the steward who holds the table: that a rule is broken is knowledge of the table.
+    """
+    table = _Table(spark_table(data), schema, None, ship_code=True)
+    seen = table.scan(schema.names, (), ())[0]
+    found = table.problems(seen, schema.names)
+    return found if seen.rows else [*found, NO_ROWS]
+
+
+class _Table:
+    """A table and its schema: makes plans and runs them, keeps nothing of the rows."""
+
+    def __init__(
+        self, table: SparkTable, schema: Schema, progress: Progress | None, *, ship_code: bool
+    ) -> None:
+        self.schema = schema
+        self.words = table.words
+        self._progress = progress
+        with spoken(self.words):
+            if ship_code:
+                ship(table.frame.sparkSession)
+            self._names = [name for name in table.frame.columns if name != BROKEN]
+            self._types = [f.dataType for f in table.frame.schema.fields if f.name != BROKEN]
+            self._has_broken = BROKEN in table.frame.columns
+            # Names are compared exactly, as a schema does, so that columns go by position here.
+            places = [f"k{i}" for i in range(len(self._names))] + ["broken"] * self._has_broken
+            self._orders = [f"o{i}" for i in range(len(table.order))]
+            self._frame = table.frame.select("*", *table.order).toDF(*places, *self._orders)
+        self._absent = absent_columns(self._names, schema)
+        self._unit = schema.privacy.unit_column
+
+    def problems(self, seen: Seen, names: Columns) -> list[Problem]:
+        """What a scan of these columns found to be broken."""
+        if seen.is_broken:
+            raise DataError(
+                f"The rows of {self.words} cannot be read. A row has more or fewer fields than the "
+                "header, a quote is not closed, or the text is not UTF-8."
+            )
+        found = list(self._absent)
+        present = self._present(names)
+        for name, marks in zip(present, seen.marks, strict=True):
+            found += refusals(self.schema.column(name), marks)
+        if seen.has_lost_units:
+            found.append(Problem(self._unit, *_LOST_UNIT))
+        return found
+
+    def _present(self, names: Sequence[str]) -> Columns:
+        absent = {problem.column for problem in self._absent}
+        return tuple(name for name in names if name not in absent)
+
+    def scan(
+        self,
+        names: Columns,
+        dense: Sequence[Columns],
+        sparse: Sequence[Columns],
+        *,
+        rows: int | None = None,
+    ) -> tuple[Seen, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
+        """One job. Columns that the table lacks are left out of it."""
+        names = self._present(names)
+        has_unit = self._unit is not None and self._present([self._unit]) != ()
+        columns = tuple(self.schema.column(name) for name in names)
+        tally = Tally(columns, tuple(dense), tuple(sparse), rows, has_unit)
+        with spoken(self.words):
+            read = self._limited(names) if has_unit else self._values(names)
+            counted = read.mapInArrow(tally, COUNT_FIELDS)
+            reducers = -(-tally.chunks // _CHUNKS_A_REDUCER) + len(sparse)
+            reduced = counted.repartition(min(reducers, _MOST_REDUCERS), "part")
+            found = _collect(reduced.mapInArrow(add_up, COUNT_FIELDS), self._progress)
+        return unpack(found.to_batches(), tally)
+
+    def _values(self, names: Columns) -> DataFrame:
+        """The named columns as x0, x1, …; nothing else is read."""
+        from pyspark.sql import functions as F
+
+        stored = self._stored(names) or [F.lit(0).alias("row")]
+        return self._frame.select(*stored, *self._flags())
+
+    def _stored(self, names: Columns) -> list[Column]:
+        places = [self._names.index(name) for name in names]
+        return [self._readable(place).alias(f"x{i}") for i, place in enumerate(places)]
+
+    def _readable(self, place: int) -> Column:
+        """A column, or, where no column of a schema could read its storage, a stand-in of which
+        that is true too: null or not is all that matters then."""
+        from pyspark.sql import functions as F
+
+        stored = F.col(f"k{place}")
+        if _is_plain(self._types[place]):
+            return stored
+        return F.when(stored.isNotNull(), F.lit(b""))
+
+    def _flags(self) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [F.col("broken").isNotNull().alias("broken")] if self._has_broken else []
+
+    def _limited(self, names: Columns) -> DataFrame:
+        """The codes of at most `max_rows_per_unit` rows of each unit. A refused row is kept
+        wherever it stands, so that the table is refused because of it."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import BooleanType, IntegerType, StructField, StructType
+
+        place = self._names.index(str(self._unit))
+        unit_type = self._types[place]
+        if not _is_plain(unit_type, or_bytes=True):
+            raise DataError(
+                f"Column {quoted(self._unit)} cannot name units: its values cannot be compared. "
+                "Use texts, numbers or dates."
+            )
+        unit = F.col(f"k{place}")
+        if unit_type.typeName() in {"float", "double"}:
+            unit = F.when(~F.isnan(unit), unit)
+        # An order by value needs every column, or marginals would be of different rows.
+        every = names if self._orders else self._present(self.schema.names)
+        order = [F.col(name) for name in self._orders]
+        stored = self._frame.select(unit.alias("u"), *order, *self._stored(every), *self._flags())
+        codes = [f"c{i}" for i in range(len(every))]
+        fields = [f for f in stored.schema.fields if f.name == "u" or f.name in self._orders]
+        fields += [StructField(code, IntegerType()) for code in codes]
+        fields.append(StructField("broken", BooleanType()))
+        encode = Encode(tuple(map(self.schema.column, every)), ("u", *self._orders))
+        coded = stored.mapInArrow(encode, StructType(fields))
+        first = order or [F.xxhash64("u", *codes), *map(F.col, codes)]
+        number = F.row_number().over(Window.partitionBy("u").orderBy(*first))
+        refused = F.col("u").isNull() | F.col("broken")
+        for code in codes:
+            refused |= F.col(code) < 0
+        kept = coded.withColumn("n", number).where(
+            (F.col("n") <= self.schema.privacy.max_rows_per_unit) | refused
+        )
+        asked = [F.col(f"c{every.index(name)}").alias(f"c{i}") for i, name in enumerate(names)]
+        return kept.select(*asked, F.col("broken"), F.col("u").isNull().alias("lost"))
+
+
+def _is_plain(stored: Any, *, or_bytes: bool = False) -> bool:
+    """Whether Arrow hands a type of Spark on as something a schema's column may read."""
+    from pyspark.sql import types as T
+
+    plain = (T.StringType, T.BooleanType, T.IntegralType, T.FractionalType, T.NullType)
+    plain += (T.DateType, T.TimestampType, T.TimestampNTZType)
+    return isinstance(stored, (*plain, T.BinaryType) if or_bytes else plain)
+
+
+def _collect(frame: DataFrame, progress: Progress | None) -> pa.Table:
+    """Run the job. With `progress` it runs in a thread, and this one asks how far it is."""
+    if progress is None or type(frame).__module__.startswith("pyspark.sql.connect"):
+        found = frame.toArrow()
+    else:
+        found = _watched(frame, progress)
+    if progress is not None:
+        progress(1.0)
+    return found
+
+
+def _watched(frame: DataFrame, progress: Progress) -> pa.Table:
+    from pyspark import InheritableThread
+
+    context = frame.sparkSession.sparkContext
+    group = f"admeasure-{uuid.uuid4()}"
+    found: list[Any] = []
+
+    def run() -> None:
+        context.setJobGroup(group, "counting")  # of this thread alone
+        try:
+            found.append(frame.toArrow())
+        except Exception as error:
+            found.append(error)
+
+    thread = InheritableThread(target=run)
+    thread.start()
+    tracker, furthest = context.statusTracker(), 0.0
+    while thread.is_alive():
+        thread.join(_POLL_SECONDS)
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(s) for job in jobs if job for s in job.stageIds]
+        tasks = sum(stage.numTasks for stage in stages if stage)
+        done = sum(stage.numCompletedTasks for stage in stages if stage)
+        furthest = max(furthest, min(done / tasks, 1.0) if tasks else 0.0)
+        progress(furthest)
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]

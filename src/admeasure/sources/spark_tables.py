@@ -1,0 +1,278 @@
+"""Which table Spark is to read: a DataFrame, or an address; and the session that reads it.
+
+    spark:///folder/people.parquet          files, by an absolute path
+    spark:people.parquet                    … from the current folder
+    spark:s3a://bucket/people?format=delta  … of any file system that the session knows
+    spark:catalog.schema.people             a table or view
+    spark:?table=people                     the same; for names that look like a path
+
+Options follow a `?`: `format` (parquet, delta, csv, orc; needed where the suffix does not say),
+`master` (where no session is active: the cluster to start one on) and `table`. Escapes like %3F are
+read in paths. Anything else is refused.
+
+No row is looked at here. Of what Spark says of an error only its fixed condition is kept, since the
+rest may quote the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+from admeasure.errors import AdmeasureError, DataError, ResourceError, UsageError
+from admeasure.schema.values import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FORMATS = ("parquet", "delta", "csv", "orc")
+BROKEN = "_admeasure_broken"
+"""Holds the text of a CSV record that does not fit the header."""
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".orc": "orc",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+}
+_FORM = "An address for Spark has the form spark:PATH or spark:TABLE, with ?format= and &master=."
+_TABLE = re.compile(r"[^\s/\\:?*]+")
+_CONDITION = re.compile(r"[A-Z][A-Z0-9_.]{2,80}")
+_OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "maxResultSize")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A table or a path (one of them), and how to reach it."""
+
+    path: str | None
+    table: str | None
+    format: str | None = None
+    master: str | None = None
+
+    @property
+    def words(self) -> str:
+        return quoted(self.path) if self.path is not None else f"table {quoted(self.table)}"
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """Rows that Spark can read. `order` says which rows of a unit come first; without it their
+    order is made of their values."""
+
+    frame: DataFrame
+    words: str
+    order: tuple[Column, ...] = ()
+
+
+def parse(address: str) -> Address:
+    """Read an address.
+
+    >>> parse("spark:///data/people.parquet")
+    Address(path='/data/people.parquet', table=None, format='parquet', master=None)
+    >>> parse("spark:shop.people?master=local[2]").table
+    'shop.people'
+    """
+    scheme, _, rest = address.partition(":")
+    if scheme.lower() != "spark":
+        raise UsageError(_FORM)
+    place, mark, query = rest.partition("?")
+    options = _options(query) if mark else {}
+    master, form = options.get("master"), options.get("format")
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"Format {quoted(form)} is unknown. Known: {', '.join(FORMATS)}.")
+    if place.startswith("//"):
+        if not place.startswith("///"):
+            raise UsageError(f"{_FORM} A path after // begins with a third slash.")
+        place = place[2:]
+    place = unquote(place)
+    table = options.get("table")
+    if bool(place) == bool(table):
+        raise UsageError(f"{_FORM} Give a path or a table, and not both.")
+    found = _SUFFIXES.get(next((s for s in _SUFFIXES if place.lower().endswith(s)), ""))
+    if table is None and found is None and form is None and _TABLE.fullmatch(place):
+        table, place = place, ""
+    if table is not None:
+        if form is not None:
+            raise UsageError("A table has its own format. Leave out format=.")
+        return Address(None, table, None, master)
+    if form is None and found is None:
+        raise UsageError(
+            f"The suffix of the path names no format. Add ?format= {' | '.join(FORMATS)}."
+        )
+    return Address(place, None, form or found, master)
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, strict_parsing=True)
+    except ValueError:
+        raise UsageError(f"{_FORM} Its options cannot be read.") from None
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names) or set(names) - {"format", "master", "table"}:
+        raise UsageError(f"{_FORM} It may have format=, master= and table=, each once.")
+    return dict(pairs)
+
+
+def spark_table(data: Any, order_by: Sequence[Any] = ()) -> SparkTable:
+    """The table that a DataFrame is or an address names. `order_by`: names or pyspark columns."""
+    from pyspark.sql import DataFrame
+
+    if isinstance(data, str):
+        address = parse(data)
+        session = _session(address.master)
+        with spoken(address.words):
+            found = _open(session, address)
+    elif isinstance(data, DataFrame):
+        found = SparkTable(data, "the DataFrame")
+    else:
+        raise UsageError(
+            f"A {type(data).__name__} is no table of Spark. Give a DataFrame or a text."
+        )
+    if not order_by:
+        return found
+    return SparkTable(found.frame, found.words, tuple(_order(found.frame, o) for o in order_by))
+
+
+def _order(frame: DataFrame, given: Any) -> Column:
+    if not isinstance(given, str):
+        return given
+    if frame.columns.count(given) != 1:
+        raise UsageError(f"order_by names {quoted(given)}, which is not one column of the table.")
+    return frame["`" + given.replace("`", "``") + "`"]
+
+
+def _open(session: SparkSession, address: Address) -> SparkTable:
+    if address.table is not None:
+        return SparkTable(session.table(address.table), address.words)
+    assert address.path is not None
+    if address.format == "csv":
+        frame = _csv(session, address.path)
+    else:
+        frame = session.read.format(str(address.format)).load(address.path)
+    return SparkTable(frame, address.words, _stored_order(frame, str(address.format)))
+
+
+def _stored_order(frame: DataFrame, form: str) -> tuple[Column, ...]:
+    """Files by name, and rows as they lie in a file."""
+    from pyspark.sql import functions as F
+
+    if form == "delta":  # a table's files have no order of their own
+        return ()
+    stored = frame.metadataColumn("_metadata")
+    if form == "parquet":
+        return stored["file_path"], stored["row_index"]
+    return stored["file_path"], stored["file_block_start"], F.monotonically_increasing_id()
+
+
+def _csv(session: SparkSession, path: str) -> DataFrame:
+    """Every field as text, by the rules of the DuckDB source: quotes are doubled, may hold line
+    ends, and an empty field is null unless it is quoted. A record with more or fewer fields than
+    the header is kept in `BROKEN`, since the error that Spark would raise quotes it."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    options: dict[str, Any] = {
+        "header": True,
+        "sep": "\t" if ".tsv" in path.lower() else ",",
+        "quote": '"',
+        "escape": '"',
+        "multiLine": True,
+        "columnPruning": False,
+    }
+    names = session.read.options(**options).csv(path).columns
+    fields = [StructField(name, StringType()) for name in (*names, BROKEN)]
+    options |= {"enforceSchema": False, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
+    return session.read.options(**options).schema(StructType(fields)).csv(path)
+
+
+def _session(master: str | None) -> SparkSession:
+    """The active session, or a new one."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()
+    if active is not None:
+        if master is not None and active.sparkContext.master != master:
+            raise UsageError(
+                "A Spark session with another master is active. Stop it, or leave out master=."
+            )
+        return active
+    try:
+        conf = SparkConf()
+        chosen = master or conf.get("spark.master", None) or "local[*]"
+        conf.setMaster(chosen).setIfMissing("spark.app.name", "admeasure")
+        conf.setIfMissing("spark.ui.showConsoleProgress", "false")
+        if chosen.startswith("local"):
+            # Spark would take the first python3 of the path.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            for key, value in _LOCAL.items():
+                conf.setIfMissing(key, value)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    except PySparkException:
+        raise UsageError(
+            "No Spark session could be started. Check that Java 17 or later is installed (java "
+            "-version) and that the master is right."
+        ) from None
+
+
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    # What is spilled and shuffled holds codes of rows, and names of units.
+    "spark.io.encryption.enabled": "true",
+}
+
+
+@contextlib.contextmanager
+def spoken(words: str) -> Iterator[None]:
+    """Turns an error of Spark into one of ours, which quotes nothing of it but its condition."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _translated(error, words) from None
+
+
+def _translated(error: Exception, words: str) -> AdmeasureError:
+    said = str(error)
+    if any(word in said for word in _OUT_OF_MEMORY):
+        return ResourceError(
+            f"Reading {words} takes more memory than Spark was given. Raise the memory of its "
+            "executors (spark.executor.memory, spark.executor.memoryOverhead) or of its driver."
+        )
+    lacking = re.search(r"No module named '(numpy|pyarrow|pydantic|narwhals|admeasure)", said)
+    if lacking:
+        return UsageError(
+            f"The Python of Spark's executors lacks {lacking[1]}. Install it there, or ship it "
+            "with spark.archives."
+        )
+    condition = _condition(error)
+    if condition in {"PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"}:
+        return UsageError(f"Spark finds no such table: {words}. Check the address.")
+    reason = f" ({condition})" if condition else ""
+    return DataError(
+        f"The rows of {words} cannot be read by Spark{reason}. Check that the files are whole and "
+        "that executors reach them; the cluster's own logs, which are private, say more."
+    )
+
+
+def _condition(error: Exception) -> str | None:
+    """The fixed name Spark has for an error, if it has one."""
+    get = getattr(error, "getCondition", None)
+    found = get() if get is not None else None
+    return found if isinstance(found, str) and _CONDITION.fullmatch(found) else None

@@ -1,0 +1,130 @@
+"""Sources that Spark reads, for the contract suite: files, a view and a DataFrame.
+
+One session, with two tasks at a time, serves all tests of the process. It is started by the first
+of them, not when the suite is collected.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from admeasure.schema.model import Schema
+from admeasure.sources import Source
+
+Values = dict[str, list[Any]]
+Factory = Callable[[Values, Schema, Path], Source]
+
+
+def no_spark() -> str | None:
+    """Why Spark cannot run here, or None."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'admeasure[spark]'"
+    home = os.environ.get("JAVA_HOME")
+    if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
+        return "there is no Java: run tests/spark/install.sh"
+    return None
+
+
+def need_spark() -> None:
+    """Skips the test, or fails it where ADMEASURE_NEEDS_SPARK=1."""
+    reason = no_spark()
+    if reason is not None:
+        (pytest.fail if os.environ.get("ADMEASURE_NEEDS_SPARK") == "1" else pytest.skip)(reason)
+
+
+def session() -> Any:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("contract")
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "admeasure-no-warehouse")),
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+def _type(values: list[Any]) -> pa.DataType | None:
+    """What Arrow would not guess: numbers of two kinds are doubles."""
+    kinds = {type(v) for v in values if v is not None}
+    return pa.float64() if kinds == {int, float} else None
+
+
+def _arrow(values: Values) -> pa.Table:
+    return pa.table({name: pa.array(column, _type(column)) for name, column in values.items()})
+
+
+def _open(data: Any, schema: Schema, **options: Any) -> Source:
+    from admeasure.sources.spark import open_spark
+
+    return open_spark(data, schema, **options)
+
+
+def parquet_parts(values: Values, schema: Schema, folder: Path) -> Source:
+    """Two parts, whose names sort in the order of their rows; the later one is the larger, which
+    Spark reads first."""
+    need_spark()
+    session()
+    table = _arrow(values)
+    third = len(table) // 3
+    (folder / "people").mkdir(exist_ok=True)
+    pq.write_table(table[:third], folder / "people" / "part-0.parquet")
+    pq.write_table(table[third:], folder / "people" / "part-1.parquet")
+    return _open(f"spark://{folder}/people?format=parquet", schema)
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime.datetime):
+        value = value.isoformat(sep=" ")
+    return '"' + str(value).replace('"', '""') + '"'
+
+
+def csv(values: Values, schema: Schema, folder: Path) -> Source:
+    need_spark()
+    session()
+    records = [values, *zip(*values.values(), strict=True)]
+    text = "".join(",".join(map(_field, record)) + "\n" for record in records)
+    (folder / "people.csv").write_text(text, encoding="utf-8", newline="")
+    return _open(f"spark://{folder}/people.csv", schema)
+
+
+def data_frame(values: Values, schema: Schema, _: Path) -> Source:
+    """Rows from the driver have the order they were given in, which the caller states."""
+    need_spark()
+    from pyspark.sql import functions as F
+
+    frame = session().createDataFrame(_arrow(values)).coalesce(1)
+    has_unit = schema.privacy.unit_column is not None
+    return _open(frame, schema, order_by=[F.monotonically_increasing_id()] if has_unit else ())
+
+
+FACTORIES: dict[str, Factory] = {
+    "spark parquet parts": parquet_parts,
+    "spark csv": csv,
+    "spark DataFrame": data_frame,
+}
