@@ -1,0 +1,132 @@
+"""How one warehouse writes what the encoder asks for: a `Dialect` for each.
+
+The rules of docs/schema.md live once, in `admeasure.sources.warehouse_encode`. A dialect knows only
+how its SQL compares texts byte by byte, reads a number from a text without failing, takes the day of
+a timestamp, and so on. Patterns hold no backslash and no letter without its case, so that they
+mean the same in every regular expression engine. What a dialect is given is made of the schema and
+of column names; no value of the private table enters a query.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+LONG = 2**63 - 1
+"""Whole numbers beyond 64 bits become this or its negative, which no schema names or reaches."""
+
+
+class Storage(Enum):
+    """Kinds of storage that are read differently."""
+
+    TEXT = auto()
+    BOOLEAN = auto()
+    WHOLE = auto()
+    WIDE = auto()
+    """Whole numbers that may not fit 64 bits."""
+    REAL = auto()
+    DECIMAL = auto()
+    DAY = auto()
+    """A date, or a timestamp without a zone."""
+    MOMENT = auto()
+    """A timestamp with a zone."""
+    OTHER = auto()
+
+    @property
+    def is_time(self) -> bool:
+        return self in (Storage.DAY, Storage.MOMENT)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A column as the warehouse has it. `is_direct`: its text needs no conversion."""
+
+    name: str
+    storage: Storage
+    type: str
+    is_direct: bool = False
+
+
+class Dialect(ABC):
+    """The words of one warehouse. Expressions go in and come out as SQL."""
+
+    name: str
+    fence: str = ""
+    """Ends a query whose expressions the planner must not repeat in the query around it."""
+
+    @abstractmethod
+    def identifier(self, name: str) -> str: ...
+
+    @abstractmethod
+    def text(self, value: str) -> str | None:
+        """A literal, or None for a text that no value of this warehouse can equal."""
+
+    @abstractmethod
+    def real(self, value: float) -> str:
+        """A literal that is exactly this double."""
+
+    def whole(self, value: int) -> str:
+        return f"({value})" if value < 0 else str(value)
+
+    @abstractmethod
+    def nan(self, x: str, stored: Stored) -> str | None:
+        """Whether a value is NaN; None where the storage has no NaN."""
+
+    @abstractmethod
+    def text_of(self, x: str, stored: Stored) -> str:
+        """The text of a text, boolean, whole number or day, compared byte by byte."""
+
+    @abstractmethod
+    def trim(self, text: str) -> str:
+        """Without the spaces (and only those) around it."""
+
+    @abstractmethod
+    def matches(self, text: str, pattern: str) -> str:
+        """Whether the whole of a text has a form."""
+
+    @abstractmethod
+    def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
+        """A whole number, NULL for one that is not whole. Beyond 64 bits it is `LONG` with its
+        sign, or with `exact` itself as far as the warehouse can hold it."""
+
+    @abstractmethod
+    def whole_in(self, text: str, *, exact: bool) -> str:
+        """The same for a text of the form `values.INTEGER_TEXT`."""
+
+    @abstractmethod
+    def double_of(self, x: str, stored: Stored) -> str:
+        """The nearest double, infinite where there is none."""
+
+    @abstractmethod
+    def double_in(self, text: str) -> str:
+        """The same for a text of the form of a number, an infinity or a NaN."""
+
+    @abstractmethod
+    def days_of(self, x: str, stored: Stored) -> str:
+        """Days since 1970-01-01, held within the years 1 to 9999; in UTC."""
+
+    @abstractmethod
+    def days_in(self, text: str) -> str:
+        """The same for a text of the form YYYY-MM-DD; NULL where there is no such day."""
+
+    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:  # noqa: ARG002
+        """The number of the last start that is not above a value; the first never is."""
+        return _halved(value, starts, 0)
+
+    @abstractmethod
+    def fingerprint(self, parts: Sequence[str]) -> str:
+        """A fixed text that mixes all parts (texts and codes), for an order without a meaning."""
+
+
+def _halved(value: str, starts: Sequence[str], first: int) -> str:
+    if len(starts) == 1:
+        return str(first)
+    half = len(starts) // 2
+    below, above = _halved(value, starts[:half], first), _halved(value, starts[half:], first + half)
+    return f"CASE WHEN {value} < {starts[half]} THEN {below} ELSE {above} END"
+
+
+def saturated(negative: str, limit: int = LONG) -> str:
+    return f"CASE WHEN {negative} THEN -{limit} ELSE {limit} END"

@@ -1,0 +1,83 @@
+"""GoogleSQL of BigQuery. Compiled and parsed in tests; not run against the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admeasure.sources.dialects import LONG, Dialect, Storage, Stored, saturated
+
+_WIDE = 10**38 - 1
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
+
+
+class BigQuery(Dialect):
+    name = "bigquery"
+
+    def identifier(self, name: str) -> str:
+        return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    def text(self, value: str) -> str | None:
+        return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
+
+    def real(self, value: float) -> str:
+        return f"CAST('{float(value)!r}' AS FLOAT64)"
+
+    def nan(self, x: str, stored: Stored) -> str | None:
+        return f"IS_NAN({x})" if stored.storage is Storage.REAL else None
+
+    def text_of(self, x: str, stored: Stored) -> str:
+        if stored.storage is Storage.TEXT:
+            return f"COLLATE({x}, '')"
+        if stored.storage.is_time:
+            return f"CAST({_day(x, stored)} AS STRING)"
+        return f"CAST({x} AS STRING)"
+
+    def trim(self, text: str) -> str:
+        return f"TRIM({text}, ' ')"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_CONTAINS({text}, '^({pattern})$')"
+
+    def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
+        kind, limit = ("BIGNUMERIC", _WIDE) if exact else ("INT64", LONG)
+        if stored.storage in (Storage.BOOLEAN, Storage.WHOLE):
+            read = f"CAST({x} AS INT64)"
+            return f"CAST({read} AS BIGNUMERIC)" if exact else read
+        read = f"COALESCE(SAFE_CAST({x} AS {kind}), {saturated(f'{x} < 0', limit)})"
+        return f"CASE WHEN {x} = TRUNC({x}) THEN {read} END"
+
+    def whole_in(self, text: str, *, exact: bool) -> str:
+        kind, limit = ("BIGNUMERIC", _WIDE) if exact else ("INT64", LONG)
+        digits = f"LTRIM(SPLIT({text}, '.')[OFFSET(0)], '+')"
+        far = saturated(f"STARTS_WITH({text}, '-')", limit)
+        return f"COALESCE(SAFE_CAST({digits} AS {kind}), {far})"
+
+    def double_of(self, x: str, stored: Stored) -> str:
+        match stored.storage:
+            case Storage.BOOLEAN:
+                return f"CAST(CAST({x} AS INT64) AS FLOAT64)"
+            case Storage.WIDE | Storage.DECIMAL:
+                # By way of text, which is rounded to the nearest.
+                return f"CAST(CAST({x} AS STRING) AS FLOAT64)"
+        return f"CAST({x} AS FLOAT64)"
+
+    def double_in(self, text: str) -> str:
+        tiny = f"REGEXP_CONTAINS({text}, '[eE]-')"
+        far = f"CASE WHEN {tiny} THEN {self.real(0.0)} WHEN STARTS_WITH({text}, '-') "
+        far += f"THEN {self.real(float('-inf'))} ELSE {self.real(float('inf'))} END"
+        return f"COALESCE(SAFE_CAST({text} AS FLOAT64), {far})"
+
+    def days_of(self, x: str, stored: Stored) -> str:
+        return f"UNIX_DATE({_day(x, stored)})"
+
+    def days_in(self, text: str) -> str:
+        read = f"UNIX_DATE(SAFE_CAST({text} AS DATE))"
+        return f"CASE WHEN NOT STARTS_WITH({text}, '0000') THEN {read} END"
+
+    def fingerprint(self, parts: Sequence[str]) -> str:
+        mixed = " || '|' || ".join(f"CAST({part} AS STRING)" for part in parts)
+        return f"TO_HEX(MD5({mixed}))"
+
+
+def _day(x: str, stored: Stored) -> str:
+    return f"DATE({x}, 'UTC')" if stored.storage is Storage.MOMENT else f"CAST({x} AS DATE)"

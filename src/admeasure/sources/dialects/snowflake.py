@@ -1,0 +1,84 @@
+"""SQL of Snowflake. Compiled and parsed in tests; not run against the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admeasure.sources.dialects import LONG, Dialect, Storage, Stored, saturated
+
+_WIDE = 10**38 - 1
+_ESCAPES = {"\\": "\\\\", "'": "''", "\0": "\\0"}
+
+
+class Snowflake(Dialect):
+    name = "snowflake"
+
+    def identifier(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def text(self, value: str) -> str | None:
+        return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
+
+    def real(self, value: float) -> str:
+        return f"CAST('{float(value)!r}' AS DOUBLE)"
+
+    def nan(self, x: str, stored: Stored) -> str | None:
+        return f"{x} = CAST('NaN' AS DOUBLE)" if stored.storage is Storage.REAL else None
+
+    def text_of(self, x: str, stored: Stored) -> str:
+        if stored.storage is Storage.TEXT:
+            return f"COLLATE({x}, 'utf8')"
+        if stored.storage.is_time:
+            return f"TO_CHAR({_day(x, stored)}, 'YYYY-MM-DD')"
+        return f"CAST({x} AS VARCHAR)"
+
+    def trim(self, text: str) -> str:
+        return f"TRIM({text}, ' ')"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_LIKE({text}, '{pattern}')"
+
+    def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
+        limit = _WIDE if exact else LONG
+        if stored.storage is Storage.BOOLEAN:
+            return f"CASE WHEN {x} THEN 1 ELSE 0 END"
+        fits = f"ABS({x}) < {limit}"
+        far = saturated(f"{x} < 0", limit)
+        read = f"CASE WHEN {fits} THEN CAST({x} AS DECIMAL(38, 0)) ELSE {far} END"
+        if stored.storage in (Storage.WHOLE, Storage.WIDE):
+            return read
+        return f"CASE WHEN {x} = TRUNC({x}) THEN {read} END"
+
+    def whole_in(self, text: str, *, exact: bool) -> str:
+        limit = _WIDE if exact else LONG
+        far = saturated(f"STARTSWITH({text}, '-')", limit)
+        read = f"TRY_CAST(SPLIT_PART({text}, '.', 1) AS DECIMAL(38, 0))"
+        return f"CASE WHEN ABS({read}) < {limit} THEN {read} ELSE {far} END"
+
+    def double_of(self, x: str, stored: Stored) -> str:
+        if stored.storage is Storage.BOOLEAN:
+            return f"CAST(CASE WHEN {x} THEN 1 ELSE 0 END AS DOUBLE)"
+        return f"CAST({x} AS DOUBLE)"
+
+    def double_in(self, text: str) -> str:
+        tiny = f"REGEXP_LIKE({text}, '.*[eE]-.*')"
+        far = f"CASE WHEN {tiny} THEN {self.real(0.0)} WHEN STARTSWITH({text}, '-') "
+        far += f"THEN {self.real(float('-inf'))} ELSE {self.real(float('inf'))} END"
+        return f"COALESCE(TRY_CAST({text} AS DOUBLE), {far})"
+
+    def days_of(self, x: str, stored: Stored) -> str:
+        return f"DATEDIFF(DAY, CAST('1970-01-01' AS DATE), {_day(x, stored)})"
+
+    def days_in(self, text: str) -> str:
+        read = f"DATEDIFF(DAY, CAST('1970-01-01' AS DATE), TRY_CAST({text} AS DATE))"
+        return f"CASE WHEN NOT STARTSWITH({text}, '0000') THEN {read} END"
+
+    def fingerprint(self, parts: Sequence[str]) -> str:
+        mixed = " || '|' || ".join(f"CAST({part} AS VARCHAR)" for part in parts)
+        return f"MD5({mixed})"
+
+
+def _day(x: str, stored: Stored) -> str:
+    moment = f"CONVERT_TIMEZONE('UTC', {x})" if stored.storage is Storage.MOMENT else x
+    held = f"LEAST(GREATEST(CAST({moment} AS DATE), CAST('0001-01-01' AS DATE)), "
+    return held + "CAST('9999-12-31' AS DATE))"

@@ -1,0 +1,257 @@
+"""A connection to PostgreSQL: one read-only transaction, results as arrays, errors without values.
+
+The transaction is REPEATABLE READ and lasts as long as the source: all scans of a run see the same
+rows, whatever others write meanwhile. It is READ ONLY; the user needs no right but SELECT on the
+schema's columns. Results come as binary COPY, 64-bit whole numbers only, and become arrays without
+a Python object for each cell.
+
+What the server says of an error is dropped, since it may quote the table or the query.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import psycopg
+from psycopg import errors
+
+from admeasure.errors import AdmeasureError, DataError, ResourceError
+from admeasure.schema.values import quoted
+from admeasure.sources.dialects import Stored
+from admeasure.sources.dialects.postgres import Postgres, cut_name, stored
+from admeasure.sources.warehouse_address import Address
+
+_PATIENCE_SECONDS = 15
+_HEADER_BYTES = 19
+_BATCH_BYTES = 4 * 2**20
+_WITH_ROW_ADDRESS = {"r", "p", "m"}
+"""Tables, partitioned tables and materialised views: rows of these have a `ctid`."""
+
+
+class PostgresDatabase:
+    """One table of one database. `columns` are its columns in stored order."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.words = address.words
+        self._connection = _connect(_parameters(address), address)
+        self._begin()
+        name = ".".join(map(self.dialect.identifier, address.table))
+        kind = self._find(name)
+        self.relation = name
+        self.order = ("tableoid", "ctid") if kind in _WITH_ROW_ADDRESS else ()
+
+    @classmethod
+    def of_query(cls, connection: psycopg.Connection, query: str) -> PostgresDatabase:
+        """The rows of a query, over a connection of its own to the same database."""
+        info = connection.info
+        database = cls.__new__(cls)
+        database.address = Address(
+            "postgres", info.host, (info.dbname,), ("query",), info.user, info.port
+        )
+        database.words = f"the ibis table of {database.address.place}"
+        parameters = {**info.get_parameters(), "password": info.password}
+        database._connection = _connect(parameters, database.address)
+        database._begin()
+        database.relation = f"({query}) AS stored"
+        database.order = ()
+        return database
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        weakref.finalize(self, self._connection.close)
+        encoding = self._connection.info.parameter_status("server_encoding") or "UTF8"
+        self.dialect = Postgres(_PYTHON_ENCODINGS.get(encoding, "utf-8"))
+        timeout = int(self.address.options.get("statement_timeout", "0"))
+        with self._guarded() as cursor:
+            # Compiling such long expressions takes longer than it saves.
+            cursor.execute("SET LOCAL jit = off")
+            cursor.execute("SET LOCAL standard_conforming_strings = on")
+            cursor.execute("SET LOCAL datestyle = 'ISO'")
+            cursor.execute("SET LOCAL timezone = 'UTC'")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            if timeout:
+                cursor.execute(f"SET LOCAL statement_timeout = {timeout * 1000}")
+
+    def _find(self, name: str) -> str:
+        with self._guarded() as cursor:
+            found = cursor.execute(
+                "SELECT relkind::text FROM pg_catalog.pg_class "
+                "WHERE oid = pg_catalog.to_regclass(%s) AND relkind IN ('r', 'p', 'm', 'v', 'f')",
+                [name],
+            ).fetchone()
+        if found is None:
+            raise DataError(
+                f"There is no {self.words} that the user may see. Check the names (case counts), "
+                "and that the user may use the schema."
+            )
+        return found[0]
+
+    def names(self) -> list[str]:
+        """The names of all columns; the user may see them without a right to read any."""
+        with self._guarded() as cursor:
+            if self.relation.startswith("("):
+                cursor.execute(f"SELECT * FROM {self.relation} LIMIT 0")
+                return [column.name for column in cursor.description or ()]
+            found = cursor.execute(
+                "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = "
+                "pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                [self.relation],
+            ).fetchall()
+        return [name for (name,) in found]
+
+    def known_as(self, name: str) -> str:
+        """A name of the schema as this server would have stored it."""
+        return cut_name(name)
+
+    def stored(self, names: Sequence[str]) -> list[Stored]:
+        """How the named columns are stored."""
+        if not names:
+            return []
+        listed = ", ".join(map(self.dialect.identifier, names))
+        with self._guarded() as cursor:
+            cursor.execute(f"SELECT {listed} FROM {self.relation} LIMIT 0")
+            types = [column.type_code for column in cursor.description or ()]
+            found = cursor.execute(
+                "SELECT oid, typname, typtype = 'e' FROM pg_catalog.pg_type WHERE oid = ANY(%s)",
+                [list(set(types))],
+            ).fetchall()
+        known = {oid: (name, is_enum) for oid, name, is_enum in found}
+        return [
+            stored(name, known[oid][0], is_enum=known[oid][1])
+            for name, oid in zip(names, types, strict=True)
+        ]
+
+    def row(self, query: str) -> tuple[Any, ...]:
+        """The one row of an aggregate."""
+        with self._guarded() as cursor:
+            (found,) = cursor.execute(query).fetchall()
+        return found
+
+    def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]:
+        """The named columns of a query's result, as (rows, columns) arrays; NULL is -1."""
+        listed = ", ".join(f"coalesce({name}, -1)::bigint" for name in names)
+        layout = np.dtype([("fields", ">i2"), *((n, [("size", ">i4"), ("x", ">i8")]) for n in names)])
+        with self._guarded() as cursor:
+            copy = f"COPY (SELECT {listed} FROM ({query}) q) TO STDOUT (FORMAT binary)"
+            with cursor.copy(copy) as blocks:
+                for held in _joined(blocks, layout.itemsize):
+                    rows = np.frombuffer(held, layout)
+                    yield np.stack([rows[n]["x"] for n in names], axis=1).astype(np.int64)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[psycopg.Cursor]:
+        with self._lock:
+            try:
+                with self._connection.cursor() as cursor:
+                    yield cursor
+            except psycopg.Error as error:
+                raise self._explained(error) from None
+
+    def _explained(self, error: psycopg.Error) -> AdmeasureError:
+        match error:
+            case errors.InsufficientPrivilege():
+                return DataError(
+                    f"The user may not read {self.words}. Grant SELECT on the schema's columns of "
+                    "the table, and USAGE on its schema."
+                )
+            case errors.QueryCanceled():
+                return ResourceError(
+                    f"Counting {self.words} took longer than the server's statement timeout. "
+                    "Raise it (?statement_timeout=SECONDS), or ask for fewer marginals."
+                )
+            case errors.InsufficientResources():
+                return ResourceError(
+                    f"The server ran out of memory or disk counting {self.words}. Ask for fewer "
+                    "marginals, or give the server room."
+                )
+        if self._connection.closed:
+            return DataError(
+                f"The connection to {self.address.place} was lost. Start again, with --resume if a "
+                "run was under way."
+            )
+        return DataError(
+            f"The rows of {self.words} cannot be read. A view or a policy of the table fails, or "
+            "it changed its columns meanwhile."
+        )
+
+
+def _joined(blocks: Any, item: int) -> Iterator[bytearray]:
+    """Whole rows of a binary COPY, some at a time. The header comes before, -1 after the rows."""
+    held, skip = bytearray(), _HEADER_BYTES
+    for block in blocks:
+        held += block
+        if skip and len(held) >= skip:
+            del held[:skip]
+            skip = 0
+        if not skip and len(held) >= _BATCH_BYTES:
+            whole = len(held) // item * item
+            yield held[:whole]
+            del held[:whole]
+    whole = len(held) // item * item
+    if whole:
+        yield held[:whole]
+
+
+def _parameters(address: Address) -> dict[str, Any]:
+    ours = {"statement_timeout", "host"}
+    return {
+        "host": address.host,
+        "port": address.port,
+        "user": address.user,
+        "password": address.password,
+        "dbname": address.path[0],
+        "connect_timeout": _PATIENCE_SECONDS,
+        **{name: value for name, value in address.options.items() if name not in ours},
+    }
+
+
+def _connect(parameters: dict[str, Any], address: Address) -> psycopg.Connection:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    given |= {"client_encoding": "utf8", "application_name": "admeasure"}
+    try:
+        connection = psycopg.connect(**given)
+    except (psycopg.Error, UnicodeError, ValueError):
+        reason = _why_not(address)
+        raise DataError(reason) from None
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    connection.prepare_threshold = None  # statements are long, and asked once
+    return connection
+
+
+def _why_not(address: Address) -> str:
+    """Why no connection was made, found out anew: what the driver says may hold the password."""
+    port = address.port or 5432
+    if not address.host.startswith("/"):
+        try:
+            socket.create_connection((address.host, port), _PATIENCE_SECONDS).close()
+        except socket.gaierror:
+            return f"There is no host {quoted(address.host)}. Check the address."
+        except OSError:
+            return (
+                f"No server answers at {quoted(address.host)}, port {port}. Check the address, "
+                "and that the server may be reached from here."
+            )
+    return (
+        f"The server at {address.place} refused the user, the password or the database. Check "
+        "them; a password is taken from the address, PGPASSWORD or ~/.pgpass."
+    )
+
+
+_PYTHON_ENCODINGS = {
+    "SQL_ASCII": "utf-8",
+    "UTF8": "utf-8",
+    **{f"LATIN{i}": f"iso8859-{i}" for i in range(1, 5)},
+    **{f"ISO_8859_{i}": f"iso8859-{i}" for i in range(5, 9)},
+    **dict(LATIN5="iso8859-9", LATIN6="iso8859-10", LATIN7="iso8859-13", LATIN8="iso8859-14"),
+    **dict(LATIN9="iso8859-15", LATIN10="iso8859-16", KOI8R="koi8-r", KOI8U="koi8-u"),
+    **{f"WIN{i}": f"cp{i}" for i in (866, 874, *range(1250, 1259))},
+    **dict(EUC_JP="euc_jp", EUC_KR="euc_kr", EUC_CN="gb2312"),
+}

@@ -1,0 +1,192 @@
+"""The statements that a warehouse runs: which rules are broken, and how many rows each cell has.
+
+`Table` puts the encoder's expressions together for one table. Every statement reads the schema's
+columns and the unit's only, and returns aggregates: rows do not leave.
+
+- `sound` counts the rows and, of each column, the values with a level.
+- `broken` says for each column and rule whether a row breaks it.
+- `cells` counts joint tables. A cell is one whole number, its place in the flat array of all joints
+  of the statement, so that any set of joints travels as two columns: place and count.
+
+Where the schema limits the rows of a unit, `row_number()` keeps the first of each, in the order
+of `Table.order`, which depends on nothing but the unit's own rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admeasure.domain import Columns, Domain
+from admeasure.schema.model import Schema
+from admeasure.schema.problems import Refusal, resolve
+from admeasure.sources.dialects import Dialect, Storage, Stored
+from admeasure.sources.warehouse_encode import encoding
+
+NOWHERE = -1
+"""The place of a row that has a value without a level."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What stands after FROM, how its columns are stored, and what orders the rows of a unit:
+    expressions of the stored table, or none, and then a fingerprint of the rows themselves."""
+
+    dialect: Dialect
+    relation: str
+    columns: tuple[Stored, ...]
+    schema: Schema
+    order: tuple[str, ...] = ()
+    stored: Mapping[str, Stored] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stored", {one.name: one for one in self.columns})
+
+    @property
+    def unit(self) -> Stored | None:
+        name = self.schema.privacy.unit_column
+        return None if name is None else self.stored.get(name)
+
+    def sound(self) -> str:
+        """One row: the number of rows, then of values with a level in each column of the schema,
+        then of rows with a unit where there is one."""
+        names = self.schema.names
+        rows = self._encoded(names, self._levels(names), with_unit=True)
+        asked = [f"COUNT(c{i})" for i in range(len(names))]
+        asked += ["COUNT(u)"] if self.unit is not None else []
+        return f"SELECT {', '.join(['COUNT(*)', *asked])} FROM ({rows}) s"
+
+    def kept(self) -> str:
+        """One value: the number of rows that are within the limit of their unit."""
+        assert self.unit is not None
+        most = self.schema.privacy.max_rows_per_unit
+        counts = f"SELECT COUNT(*) AS n FROM ({self._encoded((), {}, with_unit=True)}) s GROUP BY u"
+        return f"SELECT COALESCE(SUM(CASE WHEN n < {most} THEN n ELSE {most} END), 0) FROM ({counts}) k"
+
+    def broken(self, names: Columns) -> tuple[str, list[tuple[str, Refusal]]]:
+        """One row: for each column and rule of the list, 1 where some row breaks it; last the
+        same for rows without a unit, where there is one; first the number of rows."""
+        asked = list(itertools.product(names, Refusal))
+        marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
+        rows = self._encoded(names, marks, with_unit=True)
+        place = {name: i for i, name in enumerate(names)}
+        found = [f"MAX(CASE WHEN c{place[n]} = ({int(r)}) THEN 1 ELSE 0 END)" for n, r in asked]
+        found += ["MAX(CASE WHEN u IS NULL THEN 1 ELSE 0 END)"] if self.unit is not None else []
+        return f"SELECT {', '.join(['COUNT(*)', *found])} FROM ({rows}) s", asked
+
+    def cells(self, joints: Sequence[Columns], domain: Domain) -> str:
+        """Places and counts of the cells that occur. Joints follow each other in the flat array in
+        the order given."""
+        names = tuple(c for c in domain.columns if any(c in joint for joint in joints))
+        code = {name: f"c{i}" for i, name in enumerate(names)}
+        places = list(_places(joints, domain, code))
+        rows = self._limited(names)
+        if self.dialect.name == "postgres":
+            # Measured on PostgreSQL 15: grouping the stored codes joint by joint takes 0.6 times
+            # the work of GROUPING SETS, which goes through all its hash tables for each row.
+            counted = " UNION ALL ".join(
+                f"SELECT COALESCE({place}, {NOWHERE}) AS place, COUNT(*) AS n FROM codes "
+                f"GROUP BY {', '.join(code[c] for c in joint)}"
+                for joint, place in zip(joints, places, strict=True)
+            )
+            return f"WITH codes AS MATERIALIZED ({rows}) {counted}"
+        keys = [f"k{i}" for i in range(len(joints))]
+        named = ", ".join(
+            f"COALESCE({place}, {NOWHERE}) AS {key}"
+            for key, place in zip(keys, places, strict=True)
+        )
+        first = f"COALESCE({', '.join(keys)})" if len(keys) > 1 else keys[0]
+        sets = ", ".join(f"({key})" for key in keys)
+        return (
+            f"SELECT {first} AS place, COUNT(*) AS n FROM (SELECT {named} FROM ({rows}) r) p "
+            f"GROUP BY GROUPING SETS ({sets})"
+        )
+
+    def combinations(self, columns: Columns) -> str:
+        """The codes of one joint and the count of each combination that occurs, for a joint with
+        more cells than a place can number. A code is NULL where a value has no level."""
+        codes = ", ".join(f"c{i}" for i in range(len(columns)))
+        return f"SELECT {codes}, COUNT(*) AS n FROM ({self._limited(columns)}) r GROUP BY {codes}"
+
+    def _limited(self, names: Columns) -> str:
+        """The codes of the rows within the limit of their unit."""
+        if self.unit is None:
+            return self._encoded(names, self._levels(names), with_unit=False)
+        everything = self.schema.names if not self.order else names
+        rows = self._encoded(everything, self._levels(everything), with_unit=True)
+        if self.order:
+            order = ", ".join(f"o{i}" for i in range(len(self.order)))
+        else:
+            # Rows with equal codes are equal to every count, so that this order decides all.
+            codes = [f"COALESCE(c{i}, {NOWHERE})" for i in range(len(everything))]
+            unit = self.dialect.text_of("u", self._unit_text())
+            order = self.dialect.fingerprint([unit, *codes])
+        codes = [f"c{everything.index(name)} AS c{i}" for i, name in enumerate(names)]
+        ranked = f"SELECT s.*, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS r FROM ({rows}) s"
+        most = self.schema.privacy.max_rows_per_unit
+        return f"SELECT {', '.join(codes)} FROM ({ranked}) k WHERE r <= {most}"
+
+    def _unit_text(self) -> Stored:
+        assert self.unit is not None
+        return Stored("u", Storage.WHOLE, "")  # already compared byte by byte; only written out
+
+    def _levels(self, names: Iterable[str]) -> dict[str, dict[Refusal, str]]:
+        found = {}
+        for name in names:
+            column = self.schema.column(name)
+            levels = {refusal: resolve(column, refusal) for refusal in Refusal}
+            found[name] = {r: "NULL" if at is None else str(at) for r, at in levels.items()}
+        return found
+
+    def _encoded(
+        self, names: Columns, marks: Mapping[str, Mapping[Refusal, str]], *, with_unit: bool
+    ) -> str:
+        """Rows as c0, c1, … (and u, the unit, and o0, …, their order). Each step is a query of its
+        own, so that nothing is computed twice."""
+        d = self.dialect
+        encodings = [
+            encoding(self.schema.column(name), self.stored[name], i, d)
+            for i, name in enumerate(names)
+        ]
+        columns = [f"{d.identifier(name)} AS x{i}" for i, name in enumerate(names)]
+        extra = []
+        if with_unit and self.unit is not None:
+            columns.append(f"{self._unit_key(d.identifier(self.unit.name))} AS u")
+            columns += [f"{expression} AS o{i}" for i, expression in enumerate(self.order)]
+            extra = ["u", *(f"o{i}" for i in range(len(self.order)))]
+        rows = f"SELECT {', '.join(columns) or '1 AS one'} FROM {self.relation}"
+        for step in (
+            [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed],
+            [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value],
+        ):
+            if step:
+                rows = f"SELECT s.*, {', '.join(step)} FROM ({rows}) s{d.fence}"
+        codes = [
+            f"CAST({e.code(marks[name])} AS {'INT64' if d.name == 'bigquery' else 'INT'}) AS c{i}"
+            for i, (e, name) in enumerate(zip(encodings, names, strict=True))
+        ]
+        return f"SELECT {', '.join(codes + extra) or '1 AS one'} FROM ({rows}) s"
+
+    def _unit_key(self, x: str) -> str:
+        """A value that names a unit, with NULL for what is not a value."""
+        assert self.unit is not None
+        if self.unit.storage is Storage.TEXT:
+            return self.dialect.text_of(x, self.unit)
+        nan = self.dialect.nan(x, self.unit)
+        return x if nan is None else f"CASE WHEN {nan} THEN NULL ELSE {x} END"
+
+
+def _places(joints: Sequence[Columns], domain: Domain, code: Mapping[str, str]) -> Iterator[str]:
+    """For each joint the place of a row's cell: C order, after the joints before it."""
+    before = 0
+    for joint in joints:
+        place = f"CAST({code[joint[0]]} AS {_BIG})"
+        for column in joint[1:]:
+            place = f"({place}) * {domain[column]} + {code[column]}"
+        yield f"{place} + {before}"
+        before += domain.cells(joint)
+
+
+_BIG = "BIGINT"
+"""Known to all dialects here (BigQuery has it as another name of INT64)."""

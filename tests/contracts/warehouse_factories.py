@@ -1,0 +1,80 @@
+"""Sources over PostgreSQL, for the contract suite: each stores the values in a table of its own."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from admeasure.schema.model import Schema
+from admeasure.sources import Source
+from admeasure.sources.open import open_source
+
+Values = dict[str, list[Any]]
+Factory = Callable[[Values, Schema, Path], Source]
+
+_TYPES = {
+    bool: "boolean",
+    int: "numeric",
+    float: "double precision",
+    Decimal: "numeric",
+    str: "text",
+    datetime.date: "date",
+    datetime.datetime: "timestamp",
+    bytes: "bytea",
+    list: "integer[]",
+}
+_numbers = itertools.count()
+
+
+def _server() -> Any:
+    """The server that all suites of a process share."""
+    name = "admeasure_postgres_server"
+    if name not in sys.modules:
+        path = Path(__file__).resolve().parents[1] / "warehouse" / "server.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name].running()
+
+
+def _sql_type(values: list[Any]) -> str:
+    kinds = {type(v) for v in values if v is not None}
+    if kinds <= {int, float} and float in kinds:
+        return "double precision"
+    if kinds == {int} and all(v is None or -(2**63) <= v < 2**63 for v in values):
+        return "bigint"
+    if kinds == {datetime.datetime} and any(v is not None and v.tzinfo for v in values):
+        return "timestamptz"
+    return _TYPES.get(kinds.pop(), "text") if len(kinds) == 1 else "text"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def stored(values: Values) -> str:
+    """The name of a new table that holds the values."""
+    name = f"contract_{next(_numbers)}"
+    described = ", ".join(f"{_quoted(c)} {_sql_type(v)}" for c, v in values.items())
+    rows = list(zip(*values.values(), strict=True))
+    with _server().connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({described})".encode())
+        if rows:
+            marks = ", ".join(["%s"] * len(values))
+            cursor.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+    return name
+
+
+def postgres(values: Values, schema: Schema, folder: Path) -> Source:
+    return open_source(_server().url(stored(values)), schema)
+
+
+FACTORIES: dict[str, Factory] = {"postgres": postgres}
