@@ -7,18 +7,23 @@ the repository, and are no part of it.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
+import importlib
 import json
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from admeasure.limits import Limits
+from admeasure.studies.jobs import code_version as code_version
+from admeasure.studies.lines import Lines
+from admeasure.studies.process import peak_megabytes as peak_megabytes  # for the scripts
+from admeasure.studies.process import run_processes, serve
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -55,18 +60,6 @@ class Case:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def code_version() -> str:
-    """A hash of the package's source, so that results of different code can be told apart."""
-    found = importlib.util.find_spec("admeasure")
-    if found is None or found.origin is None:
-        sys.exit("The package admeasure is not installed. Run `make install` first.")
-    package = Path(found.origin).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:10]
-
-
 @dataclass(frozen=True)
 class Results:
     """A file of JSON lines, one for each run; of several lines for a case the last one counts."""
@@ -74,16 +67,56 @@ class Results:
     path: Path
 
     def read(self) -> dict[str, Record]:
-        if not self.path.exists():
-            return {}
-        with self.path.open() as lines:
-            records = [json.loads(line) for line in lines if line.endswith("\n")]
-        return {record["key"]: record for record in records}
+        return {record["key"]: record for record in Lines(self.path).read()}
 
     def append(self, record: Record) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        """Add a line, on the disk before this returns."""
+        Lines(self.path).append(record)
+
+
+def parallel(
+    jobs: Sequence[Record],
+    function: Callable[[Record], Record],
+    workers: int,
+    *,
+    results: Results,
+    limit: float = 3600,
+    megabytes: float | None = None,
+    again: bool = False,
+) -> Iterator[Record]:
+    """Run `function` on the jobs without a result, `workers` at a time; records as they come.
+
+    A job is a dict that JSON can carry, and what it holds is its identity: `key` is made of it.
+    `function` is defined at the top of a script, which must run nothing when imported. Each job has
+    a process of its own with one thread, at most `limit` seconds and `megabytes` of memory. A
+    record (key, the job, `code`, what the function returned) is on the disk before it is yielded,
+    so a killed benchmark goes on where it stopped. A failure is a record with `error` in place of a
+    result; it is run again the next time.
+    """
+    done = {} if again else {k: r for k, r in results.read().items() if "error" not in r}
+    missing = list({key_of(job): job for job in jobs if key_of(job) not in done}.values())
+    if not missing:
+        return
+    script = Path(sys.modules[function.__module__].__file__ or "").resolve()
+    command = [sys.executable, str(Path(__file__).resolve()), str(script), function.__name__]
+    limits = Limits(megabytes=megabytes, seconds=limit)
+    version = code_version()
+    with Lines(results.path).held():
+        for position, found in run_processes(missing, command, workers=workers, limits=limits):
+            job = missing[position]
+            record = {"key": key_of(job), **job, "code": version, **found}
+            results.append(record)
+            yield record
+
+
+def key_of(job: Record) -> str:
+    return json.dumps(job, sort_keys=True)
+
+
+def _serve(script: Path, name: str) -> None:
+    """The process of one job of `parallel`."""
+    sys.path.insert(0, str(script.parent))
+    serve(getattr(importlib.import_module(script.stem), name))
 
 
 def run_all(
@@ -122,10 +155,5 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def peak_megabytes() -> float:
-    """The most memory that this process had; not what its parent had before it was started."""
-    try:
-        status = Path("/proc/self/status").read_text().splitlines()
-        return int(next(s for s in status if s.startswith("VmHWM")).split()[1]) / 1024
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), sys.argv[2])

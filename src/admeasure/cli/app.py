@@ -11,17 +11,21 @@ import typer
 
 from admeasure import __version__
 from admeasure.cli.arguments import (
+    CacheCodes,
     Conclusions,
     Confidence,
     Data,
     Delta,
     Epsilon,
     Json,
+    MaxMemory,
+    MaxSeconds,
     ReleasePath,
     SchemaPath,
     WorkloadText,
 )
 from admeasure.cli.ledger import ledger
+from admeasure.cli.study import study
 
 _EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -160,13 +164,9 @@ def fit(
             "--augment", metavar="N", help="Add N random queries to a workload that is a history."
         ),
     ] = None,
-    max_memory: Annotated[
-        float | None,
-        typer.Option("--max-memory", metavar="MB", help="Stop when the process holds this much."),
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option("--max-seconds", metavar="S", help="Stop after this time.")
-    ] = None,
+    max_memory: MaxMemory = None,
+    max_seconds: MaxSeconds = None,
+    cache_codes: CacheCodes = None,
     *,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
@@ -197,6 +197,7 @@ def fit(
             resume=resume,
             max_memory=max_memory,
             max_seconds=max_seconds,
+            cache_codes=cache_codes,
             augment=augment,
         ),
         known(context),
@@ -386,6 +387,9 @@ def audit(release: ReleasePath, *, json: Json = False) -> None:
     from admeasure.cli import audit as verbs
 
     raise typer.Exit(verbs.audit(release, json=json))
+
+
+app.command()(study)
 
 
 def known(context: typer.Context) -> list[str]:

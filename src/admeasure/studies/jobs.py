@@ -1,0 +1,150 @@
+"""One run of a study: fit with seeded noise, then compare with the true table. NOT PRIVATE.
+
+A job is known by what its outcome depends on: the contents of the table, the schema and the
+workload (by their hashes, so that names and places may change), the mechanism with all its options,
+the budget, the seed and what is judged. The package's version is not part of it; rows record it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from admeasure import __version__
+from admeasure.errors import UsageError
+from admeasure.studies import STAMP
+from admeasure.studies.lines import Record
+
+Judged = Literal["answers", "rows"]
+MEASURES = ("workload_error", "max_error", "mean_error", "rmse")
+COSTS = ("seconds", "cpu_seconds", "peak_megabytes")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job finds its files; on a cluster, the same on every machine."""
+
+    data: str
+    schema: str
+    workload: str
+    """a rule, or the path of a file"""
+    public: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run. `identity` decides whether two are the same."""
+
+    table: str
+    workload: str
+    label: str
+    """the mechanism with the options that the plan names"""
+    mechanism: str
+    given: dict[str, str]
+    """those options, as texts"""
+    options: dict[str, Any]
+    """all its options"""
+    epsilon: float
+    delta: float
+    seed: int
+    judge: Judged
+    hashes: dict[str, str]
+    place: Place
+
+    @property
+    def identity(self) -> Record:
+        names = ("mechanism", "options", "epsilon", "delta", "seed", "judge", "hashes")
+        return {name: getattr(self, name) for name in names}
+
+    @cached_property
+    def key(self) -> str:
+        return digest(json.dumps(self.identity, sort_keys=True))
+
+    def to_json(self) -> Record:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: Record) -> Job:
+        return cls(**{**record, "place": Place(**record["place"])})
+
+    def row(self, outcome: Record) -> Record:
+        """The line of the results."""
+        named = {"table": self.table, "workload": self.workload, "label": self.label}
+        return {"stamp": STAMP, "key": self.key, **named, **self.identity, **outcome}
+
+
+def digest(text: str | bytes) -> str:
+    raw = text.encode() if isinstance(text, str) else text
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def code_version() -> str:
+    """A hash of the package's source, so that results of different code can be told apart."""
+    package = Path(__file__).resolve().parents[1]
+    found = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:10]
+
+
+def run_job(record: Record) -> Record:
+    """The measures and costs of one job, in a process that does nothing else."""
+    from admeasure.evaluate import compare
+    from admeasure.fitting import fit
+    from admeasure.mechanisms import build
+    from admeasure.schema import Schema
+    from admeasure.sources.open import open_source
+    from admeasure.studies.process import peak_megabytes
+    from admeasure.workload import parse_workload
+
+    job = Job.from_json(record)
+    schema = Schema.load(job.place.schema)
+    workload = parse_workload(job.place.workload, schema.domain)
+    found = {"schema": digest(schema.dumps()), "workload": digest(workload.dumps())}
+    for name, hashed in found.items():
+        if hashed != job.hashes[name]:
+            raise UsageError(f"The {name} was changed after the study began. Run the plan again.")
+    started, used = time.perf_counter(), time.process_time()
+    release = fit(
+        job.place.data,
+        schema,
+        workload=workload,
+        mechanism=build(job.mechanism, job.given),
+        epsilon=job.epsilon,
+        delta=job.delta,
+        public=job.place.public,
+        seed=job.seed,
+    )
+    costs = {
+        "seconds": round(time.perf_counter() - started, 3),
+        "cpu_seconds": round(time.process_time() - used, 3),
+        "peak_megabytes": round(peak_megabytes(), 1),
+    }
+    truth = open_source(job.place.data, schema)
+    answers = release.model.marginals if job.judge == "answers" else _rows(release, schema, job)
+    errors = compare(truth.counts, answers, workload, schema.domain)
+    return {
+        **{name: getattr(errors, name) for name in MEASURES},
+        **costs,
+        "rounds": release.facts["rounds"],
+        "model_megabytes": release.facts["model_megabytes"],
+        "version": __version__,
+        "code": code_version(),
+    }
+
+
+def _rows(release: Any, schema: Any, job: Job) -> Any:
+    """Counts of as many synthetic rows as the release believes the table has."""
+    import numpy as np
+
+    from admeasure.schema import Privacy
+    from admeasure.sources.memory import MemorySource
+
+    codes = release.model.sample(release.rows, np.random.default_rng(job.seed))
+    nobodys = Privacy(unit="row", neighbours=schema.privacy.neighbours)
+    return MemorySource.from_codes(codes, schema.model_copy(update={"privacy": nobodys})).counts

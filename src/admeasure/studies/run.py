@@ -1,0 +1,96 @@
+"""The jobs of a plan that have no result yet, run and recorded one by one.
+
+A row is on the disk before the next thing happens, so a study that is killed goes on where it
+stopped: no job with a row is run again, and the jobs that were under way are. A plan with more
+seeds, epsilons or mechanisms adds the new jobs to the same file. Failures are rows too; they are
+run again when asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from admeasure.errors import UsageError
+from admeasure.limits import Limits
+from admeasure.studies.jobs import Job
+from admeasure.studies.lines import Lines, Record
+from admeasure.studies.plan import Plan
+from admeasure.studies.process import run_processes
+
+MODULE = "admeasure.studies"
+
+
+def run_study(
+    plan: Plan,
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    retry: bool = False,
+    started: Callable[[int, int], None] = lambda missing, jobs: None,
+    hear: Callable[[Record], None] = lambda row: None,
+) -> list[Record]:
+    """Run what is missing; the rows of all jobs of the plan, in its order. NOT PRIVATE.
+
+    `workers` processes at a time, by default one for each core (on Ray: what the cluster has).
+    `started` is told how many jobs are to be run, of how many; `hear` each row as it is recorded.
+    """
+    if workers is not None and workers < 1:
+        raise UsageError(f"--jobs must be at least 1; it is {workers}.")
+    lines = Lines(Path(out))
+    with lines.held():
+        recorded = results(lines)
+        missing = [job for job in plan.jobs if _is_missing(recorded.get(job.key), retry=retry)]
+        started(len(missing), len(plan.jobs))
+        for position, outcome in _outcomes(missing, plan.limits, workers, ray):
+            row = missing[position].row(outcome)
+            lines.append(row)
+            recorded[row["key"]] = row
+            hear(row)
+    # Names are the plan's: the same run may be called otherwise in an older row.
+    return [{**recorded[job.key], **_names(job)} for job in plan.jobs]
+
+
+def results(lines: Lines) -> dict[str, Record]:
+    """The rows of a file by their jobs' keys; of several for a job the last one counts."""
+    found = {}
+    for number, row in enumerate(lines.read(), 1):
+        if "key" not in row or "stamp" not in row:
+            raise UsageError(
+                f"Line {number} of {lines.path} is no row of a study. Name another file."
+            )
+        found[row["key"]] = row
+    return found
+
+
+def _is_missing(row: Record | None, *, retry: bool) -> bool:
+    return row is None or (retry and "failure" in row)
+
+
+def _names(job: Job) -> Record:
+    return {"table": job.table, "workload": job.workload, "label": job.label}
+
+
+def _outcomes(
+    jobs: Sequence[Job], limits: Limits, workers: int | None, ray: str | None
+) -> Iterator[tuple[int, Record]]:
+    if not jobs:
+        return iter(())
+    records = [job.to_json() for job in jobs]
+    if ray is None:
+        command = [sys.executable, "-m", MODULE]
+        at_once = workers or cores()
+        return run_processes(records, command, workers=at_once, limits=limits)
+    from admeasure.studies.cluster import run_on_ray
+
+    return run_on_ray(records, MODULE, address=ray, workers=workers, limits=limits)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

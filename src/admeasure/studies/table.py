@@ -1,0 +1,161 @@
+"""The results of a study as a table: means and deviations over seeds, and export. NOT PRIVATE."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from admeasure.errors import UsageError
+from admeasure.studies.jobs import COSTS, MEASURES
+from admeasure.studies.lines import Record
+
+COLUMNS = {
+    "stamp": "VARCHAR",
+    "key": "VARCHAR",
+    "table": "VARCHAR",
+    "workload": "VARCHAR",
+    "label": "VARCHAR",
+    "mechanism": "VARCHAR",
+    "options": "VARCHAR",
+    "epsilon": "DOUBLE",
+    "delta": "DOUBLE",
+    "seed": "BIGINT",
+    "judge": "VARCHAR",
+    **dict.fromkeys((*MEASURES, *COSTS), "DOUBLE"),
+    "rounds": "BIGINT",
+    "model_megabytes": "DOUBLE",
+    "version": "VARCHAR",
+    "code": "VARCHAR",
+    "failure": "VARCHAR",
+    "error": "VARCHAR",
+}
+"""Of an exported table. `options` is JSON; a failed run has its reason and no measures."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one setting, over its seeds."""
+
+    table: str
+    workload: str
+    label: str
+    epsilon: float
+    values: tuple[float, ...]
+    """of the measure, one for each run that did not fail"""
+    costs: dict[str, float]
+    """means; empty where all failed"""
+    failures: tuple[str, ...]
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation between seeds (n - 1); None for a single run."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def to_json(self) -> Record:
+        return {
+            "table": self.table,
+            "workload": self.workload,
+            "label": self.label,
+            "epsilon": self.epsilon,
+            "runs": len(self.values),
+            "failed": len(self.failures),
+            "mean": self.mean,
+            "deviation": self.deviation,
+            **self.costs,
+        }
+
+
+def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[Cell]:
+    """One cell for each setting, in the order of the rows."""
+    if measure not in (*MEASURES, *COSTS):
+        raise UsageError(
+            f"There is no measure {measure!r}. There are: {', '.join((*MEASURES, *COSTS))}."
+        )
+    groups: dict[tuple[str, str, str, float], list[Record]] = {}
+    for row in rows:
+        setting = (row["table"], row["workload"], row["label"], row["epsilon"])
+        groups.setdefault(setting, []).append(row)
+    return [_cell(setting, found, measure) for setting, found in groups.items()]
+
+
+def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str) -> Cell:
+    good = [row for row in rows if "failure" not in row]
+    costs = {cost: statistics.fmean(row[cost] for row in good) for cost in COSTS} if good else {}
+    return Cell(
+        *setting,
+        values=tuple(row[measure] for row in good),
+        costs=costs,
+        failures=tuple(f"{row['failure']}: {row['error']}" for row in rows if "failure" in row),
+    )
+
+
+def panels(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """The cells of each table and workload."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.table, cell.workload), []).append(cell)
+    return found
+
+
+def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
+    """Headers and lines of one panel: a line for each mechanism, a column for each epsilon."""
+    epsilons = sorted({cell.epsilon for cell in cells})
+    lines = []
+    for label in dict.fromkeys(cell.label for cell in cells):
+        mine = {cell.epsilon: cell for cell in cells if cell.label == label}
+        shown = [_shown(mine[e]) if e in mine else "" for e in epsilons]
+        good = [cell for cell in mine.values() if cell.costs]
+        seconds = [cell.costs["cpu_seconds"] for cell in good]
+        memory = [cell.costs["peak_megabytes"] for cell in good]
+        costs = [f"{statistics.fmean(seconds):.1f}", f"{max(memory):.0f}"] if good else ["-", "-"]
+        lines.append([label, *shown, *costs])
+    headers = ["mechanism", *(f"epsilon {e:g}" for e in epsilons), "cpu s", "MB"]
+    return headers, lines
+
+
+def _shown(cell: Cell) -> str:
+    if cell.mean is None:
+        return "failed"
+    text = f"{cell.mean:.4g}"
+    if cell.deviation is not None:
+        text += f" ± {cell.deviation:.2g}"
+    return text + (f" ({len(cell.failures)} failed)" if cell.failures else "")
+
+
+def export(rows: Iterable[Record], path: Path) -> None:
+    """All rows as CSV or Parquet, by the suffix; whole or not at all."""
+    import duckdb
+
+    form = {".csv": "FORMAT csv, HEADER", ".parquet": "FORMAT parquet"}.get(path.suffix.lower())
+    if form is None:
+        raise UsageError(f"Cannot write {path.name!r}: its suffix is not .csv or .parquet.")
+    with TemporaryDirectory() as folder:
+        lines = Path(folder) / "rows.jsonl"
+        with lines.open("w", encoding="utf-8") as file:
+            for row in rows:
+                flat = {name: row.get(name) for name in COLUMNS}
+                flat["options"] = json.dumps(row["options"], sort_keys=True)
+                file.write(json.dumps(flat) + "\n")
+        beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+        try:
+            with duckdb.connect() as connection:
+                # The types are stated: a column that is empty in the first rows has one too.
+                connection.read_json(
+                    str(lines), columns=COLUMNS, format="newline_delimited"
+                ).create_view("rows")
+                target = str(beside).replace("'", "''")
+                connection.execute(f"COPY rows TO '{target}' ({form})")
+            os.replace(beside, path)
+        except (duckdb.Error, OSError) as error:
+            beside.unlink(missing_ok=True)
+            reason = " ".join(str(error).split())
+            raise UsageError(f"{path} could not be written: {reason}") from None
