@@ -16,8 +16,8 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,8 +29,8 @@ from common import (
     cpu_seconds,
     data_folder,
     levels_of,
+    parallel,
     peak_megabytes,
-    run_all,
 )
 
 TABLES = {
@@ -113,6 +113,11 @@ def run_one(case: Case) -> Record:
     if case.mechanism == "aim":
         record["bounds"] = _judge_bounds(case, release, truth)
     return record
+
+
+def run_job(job: Record) -> Record:
+    """One case, in the process that `parallel` starts for it."""
+    return run_one(Case(**job))
 
 
 def _judge_bounds(case: Case, release: Any, truth: Any) -> dict[str, Any]:
@@ -231,7 +236,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="print all results and stop")
     parser.add_argument("--figures", action="store_true", help="draw all results and stop")
     parser.add_argument("--bounds", action="store_true", help="FIRE at epsilon 10, bounds")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -247,9 +251,6 @@ def cases_of(given: argparse.Namespace) -> list[Case]:
 
 def main() -> None:
     given = arguments()
-    if given.one:
-        print(json.dumps(run_one(Case(**json.loads(given.one)))))
-        return
     print(STAMP)
     if given.table or given.figures:
         records = list(RUNS.read().values())
@@ -267,13 +268,9 @@ def main() -> None:
         given.tables, given.epsilons, given.mechanisms = "fire", "10", "aim"
         given.workloads = "all-3way"
     cases = cases_of(given)
-    for record in run_all(
-        Path(__file__),
-        cases,
-        RUNS,
-        processes=given.processes,
-        limit=given.limit,
-        again=given.again,
+    jobs = [asdict(case) for case in cases]
+    for record in parallel(
+        jobs, run_job, given.processes, results=RUNS, limit=given.limit, again=given.again
     ):
         print("\n".join(table_lines([record])[1:]), flush=True)
     stored = RUNS.read()

@@ -1,13 +1,15 @@
 """Reweighting methods and public data (Liu, Vietri and Wu 2021; Liu et al. 2021).
 
-    python benchmarks/reweighting.py --adult --seeds 5     # MWEM and PEP on ADULT (reduced)
-    python benchmarks/reweighting.py --pairs --seeds 3     # PMW-Pub from good and poor public data
+    python benchmarks/reweighting.py --adult               # five methods on ADULT (reduced)
+    python benchmarks/reweighting.py --pairs               # PMW-Pub from good and poor public data
     python benchmarks/reweighting.py --screen              # do noisy screenings rank as truth does?
     python benchmarks/reweighting.py --speed               # the three stated speeds
     python benchmarks/reweighting.py --table --figures     # what was run so far
 
-Every run is a process of its own and leaves a line in benchmarks/results/reweighting.jsonl; a case
-that has one is not run again (`--again` does). NOT PRIVATE: seeded noise, true errors.
+Every run is a process of its own, `--jobs` at a time, and leaves a line in
+benchmarks/results/reweighting.jsonl; a case that has one is not run again (`--again` does). A
+mechanism without `rounds` takes its default number, which follows from the budget and the number of
+rows. NOT PRIVATE: seeded noise, true errors.
 """
 
 from __future__ import annotations
@@ -32,19 +34,33 @@ from common import (
     peak_megabytes,
     run_all,
 )
-from public_pairs import PAIRS, pair
+from public_pairs import PAIRS, WORKLOADS, pair
+from reweighting_screen import mixtures, screenings
 
 RUNS = Results(RESULTS / "reweighting.jsonl")
 STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
 EPSILONS = (0.1, 0.15, 0.2, 0.25, 0.5, 1.0)
-ADULT = (
-    "mwem,measure=cells,reuse=none",
-    "mwem,measure=cells,reuse=large",
-    "pep,measure=cells",
-)
-ROUNDS = (50, 100, 200)
-WORKLOADS = {"ma2019": "random:256:3way:seed=0", "pa18": "all-3way", "ct2021": "random:512:3way"}
-BASELINES = ("mwem-pgm",)
+LARGE_EPSILONS = (10.0, 100.0)
+"""Where support is the only limit left."""
+
+ADULT = {
+    "mwem,measure=cells,reuse=none": (100, 200, 300, 500),
+    "mwem,measure=cells,reuse=large": (None, 50, 100, 200, 300),
+    "pep,measure=cells": (None, 50, 100, 200),
+    "dualquery,eta=2": (None,),
+    "dualquery": (None,),
+    "dualquery,eta=5": (None,),
+    "fem,threads=1": (None,),
+    "independent": (None,),
+}
+"""Methods and numbers of rounds; None: the default."""
+
+BASELINES = dict.fromkeys(PAIRS, ("mwem-pgm", "gaussian", "independent"))
+EXPLICIT = ("mwem,measure=cells", "pep,measure=cells")
+"""Methods that list every cell, on the table that is small enough; to epsilon 1."""
+
+JI_ELKAN = (0.005, 0.05, 0.5)
+"""Strengths tried, among those of appendix A.5."""
 
 
 def read(mechanism: str) -> tuple[str, str | None, dict[str, str]]:
@@ -103,23 +119,31 @@ def run_one(case: Case) -> Record:
 
 
 def adult_cases(given: argparse.Namespace) -> list[Case]:
+    mechanisms = [
+        name if rounds is None else f"{name},rounds={rounds}"
+        for name, tried in ADULT.items()
+        for rounds in tried
+    ]
     return [
-        Case("adult", "all-3way", epsilon, f"{mechanism},rounds={rounds}", 0, seed)
-        for epsilon, mechanism, rounds, seed in product(
-            given.epsilons, ADULT, given.rounds, range(given.seeds)
-        )
+        Case("adult", "all-3way", epsilon, mechanism, 0, seed)
+        for epsilon, mechanism, seed in product(given.epsilons, mechanisms, range(given.seeds))
     ]
 
 
 def pair_cases(given: argparse.Namespace) -> list[Case]:
     cases = []
     for name in given.tables:
-        public = [f"pmw-pub@{c},rounds={given.rounds[0]}" for c in PAIRS[name][1]]
+        public = PAIRS[name][1]
+        everywhere = [f"pmw-pub@{c}" for c in public] + list(BASELINES[name])
+        few: list[str] = []
+        if name == "pa18small":
+            strengths = product(public, JI_ELKAN)
+            few = [*EXPLICIT, *(f"ji-elkan@{c},strength={s:g}" for c, s in strengths)]
         cases += [
             Case(name, WORKLOADS[name], epsilon, mechanism, 0, seed)
-            for epsilon, mechanism, seed in product(
-                given.epsilons, [*public, *BASELINES], range(given.seeds)
-            )
+            for epsilon in (*given.epsilons, *given.large)
+            for mechanism in (everywhere if epsilon in given.large else [*everywhere, *few])
+            for seed in range(given.seeds)
         ]
     return cases
 
@@ -148,86 +172,6 @@ def table_lines(records: list[Record]) -> list[str]:
 
 def mean(records: list[Record], field: str) -> float:
     return statistics.fmean(r[field] for r in records)
-
-
-def mixtures(tables: list[str]) -> Record:
-    """The best-mixture error of every public table, kept in a file: it takes a minute."""
-    from admeasure.evaluate.mixture import best_mixture_error
-    from admeasure.public import PublicTable
-    from admeasure.schema import Schema
-    from admeasure.sources.memory import MemorySource
-    from admeasure.workload import parse_workload
-
-    path = RESULTS / "best_mixture.json"
-    stored: Record = json.loads(path.read_text()) if path.exists() else {}
-    for name in tables:
-        found = pair(name)
-        schema = Schema.coded(name, found.levels)
-        truth = MemorySource(found.private, schema)
-        workload = parse_workload(WORKLOADS[name], schema.domain)
-        for candidate, rows in found.public.items():
-            if f"{name}/{candidate}" in stored:
-                continue
-            started = time.perf_counter()
-            public = PublicTable.from_codes(rows, schema.domain, name=candidate)
-            best = best_mixture_error(truth.counts, public, workload, gap=1e-4, seconds=120)
-            stored[f"{name}/{candidate}"] = {
-                "error": best.error,
-                "gap": best.gap,
-                "records": public.records,
-                "seconds": round(time.perf_counter() - started, 1),
-            }
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(stored, indent=1))
-    return stored
-
-
-def screenings(given: argparse.Namespace) -> None:
-    """Noisy rankings against the true ones."""
-    from admeasure.public.screening import screen
-    from admeasure.schema import Schema
-
-    true = mixtures(given.tables)
-    for name in given.tables:
-        found = pair(name)
-        schema = Schema.coded(name, found.levels)
-        for seed in range(given.seeds):
-            started = time.perf_counter()
-            ranked = screen(
-                found.private,
-                found.public,
-                schema,
-                workload=WORKLOADS[name],
-                epsilon=0.1,
-                delta=1e-9,
-                marginals=64,
-                seed=seed,
-            )
-            agreed, judged = _agreement([true[f"{name}/{c.name}"] for c in ranked.candidates])
-            print(
-                f"{name:8} seed {seed} {time.perf_counter() - started:6.1f} s  "
-                + "; ".join(
-                    f"{c.name} {c.error:.4f} ± {c.noise:.4f} "
-                    f"(true {true[f'{name}/{c.name}']['error']:.4f}) {c.verdict}"
-                    for c in ranked.candidates
-                )
-                + f"  alternative {ranked.alternative:.4f}"
-                + f"  {agreed} of {judged} pairs with different true errors in their order",
-                flush=True,
-            )
-
-
-def _agreement(ranked: list[Record]) -> tuple[int, int]:
-    """Pairs in the order of their true errors, among those whose certified intervals
-    [error - gap, error] do not overlap: the others are ties as far as is known."""
-    agreed = judged = 0
-    for i, first in enumerate(ranked):
-        for second in ranked[i + 1 :]:
-            below = first["error"] < second["error"] - second["gap"]
-            above = second["error"] < first["error"] - first["gap"]
-            judged += below or above
-            agreed += below
-    return agreed, judged
 
 
 def speed_large(rounds: int = 100) -> Record:
@@ -285,12 +229,11 @@ def speeds() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     numbers = lambda text: [float(x) for x in text.split(",")]  # noqa: E731
-    wholes = lambda text: [int(x) for x in text.split(",")]  # noqa: E731
     parser.add_argument("--epsilons", type=numbers, default=list(EPSILONS))
-    parser.add_argument("--rounds", type=wholes, default=[100])
+    parser.add_argument("--large", type=numbers, default=list(LARGE_EPSILONS))
     parser.add_argument("--tables", type=lambda text: text.split(","), default=list(PAIRS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one run")
     parser.add_argument("--again", action="store_true", help="run what has a result, too")
     for what in ("adult", "pairs", "mixtures", "screen", "speed", "table", "figures"):
@@ -305,12 +248,14 @@ def main() -> None:
         print(json.dumps(run_one(Case(**json.loads(given.one)))))
         return
     print(STAMP)
-    cases = (adult_cases(given) if given.adult else []) + (pair_cases(given) if given.pairs else [])
+    cases = (pair_cases(given) if given.pairs else []) + (adult_cases(given) if given.adult else [])
+    # The long ones first, so that none of them is alone at the end.
+    cases.sort(key=lambda c: (not c.mechanism.startswith(("pep", "mwem,", "fem")), -c.epsilon))
     for record in run_all(
         Path(__file__),
         cases,
         RUNS,
-        processes=given.processes,
+        processes=given.jobs,
         limit=given.limit,
         again=given.again,
     ):
@@ -318,7 +263,8 @@ def main() -> None:
     if given.mixtures:
         print(json.dumps(mixtures(given.tables), indent=1))
     if given.screen:
-        screenings(given)
+        for line in screenings(given.tables, given.seeds):
+            print(line, flush=True)
     if given.speed:
         speeds()
     if given.table or given.figures:

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from admeasure.fitting import fit as fit
     from admeasure.limits import Limits as Limits
+    from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
     from admeasure.run import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
@@ -25,6 +26,7 @@ _HOMES = {
     "ChargeTo": "admeasure.run",
     "fit": "admeasure.fitting",
     "Limits": "admeasure.limits",
+    "Predicate": "admeasure.queries",
     "Release": "admeasure.release",
     "Schema": "admeasure.schema",
     "Workload": "admeasure.workload",

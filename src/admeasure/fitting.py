@@ -22,7 +22,7 @@ from admeasure.limits import Limits, Watch, peak
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.journal import Event, unpack, without_values
+from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.public.read import given_public
@@ -50,7 +50,9 @@ def fit(
     seed: int | None = None,
     resume: bool = False,
     limits: Limits | None = None,
+    cache: str | Path | None = None,
     listeners: tuple[Callable[[Event], None], ...] = (),
+    watchers: tuple[Callable[[Progress], None], ...] = (),
     reading: Callable[[float], None] | None = None,
 ) -> Release:
     """Run a mechanism on a private table and return (and, with `out`, write) the release.
@@ -64,8 +66,12 @@ def fit(
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
     one of its `limits` stops with a `ResourceError`, charged for what it spent; it can be resumed.
 
-    `listeners` hear of every private draw as it is recorded (privatised results only); `reading`
-    hears which part of the table has been read.
+    `cache` is a folder where encoded rows may be kept, in a file without a name that ends with the
+    run, if they do not fit memory (`admeasure.sources.cache`).
+
+    `listeners` hear of every private draw as it is recorded (privatised results only); `watchers`
+    of how a model that is trained is doing, from such results; `reading` hears which part of the
+    table has been read.
     """
     watch = Watch(limits or Limits())
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -82,13 +88,14 @@ def fit(
 
     with watch.armed():
         kept = watch.limits.reading_megabytes()
-        source = open_source(data, schema, memory_megabytes=kept, progress=reading)
+        source = open_source(data, schema, memory_megabytes=kept, cache=cache, progress=reading)
         (rows,) = source.counts([()])
     if not rows:
         raise DataError("The table has no rows. Check that the right file was given.")
 
     with run as journal:
         journal.listeners.extend((*listeners, watch.check))
+        journal.watchers.extend(watchers)
         curator = Curator(source, run.ledger, request.noise(), journal)
         with watch.armed():
             outcome = mechanism.run(curator, workload, schema.zeros)

@@ -58,6 +58,14 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+def physical_megabytes() -> float:
+    """Memory that is built in, in MB; without end where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    except (AttributeError, OSError, ValueError):
+        return math.inf
+
+
 @dataclass(frozen=True)
 class Watch:
     """Limits and the moment from which time counts."""

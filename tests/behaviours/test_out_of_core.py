@@ -18,6 +18,8 @@ import pytest
 
 from admeasure.domain import canonical
 from admeasure.errors import ResourceError, UsageError
+from admeasure.fitting import fit
+from admeasure.limits import Limits
 from admeasure.mechanisms.aim import Aim
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -78,10 +80,12 @@ def test_a_batch_is_counted_in_one_scan_of_the_columns_it_needs(table, scans):
     assert scans == [SCHEMA.names, ("a", "b", "d")]
 
 
-def test_the_number_of_rows_needs_no_scan_of_its_own(table, scans):
+def test_the_number_of_rows_and_nothing_at_all_need_no_scan_of_their_own(table, scans):
     path, _ = table
-    (rows,) = DuckDBSource(path, SCHEMA, memory_megabytes=0).counts([()])
+    source = DuckDBSource(path, SCHEMA, memory_megabytes=0)
+    (rows,) = source.counts([()])
     assert int(rows) == ROWS
+    assert source.counts([]) == source.sparse([]) == []
     assert len(scans) == 1
 
 
@@ -165,6 +169,42 @@ def test_a_cache_gives_the_same_counts_without_reading_the_table_again(table, sc
     assert (sparse.codes == whole.codes).all()
     assert (sparse.counts == whole.counts).all()
     assert len(scans) == 1
+
+
+def test_a_fit_with_a_cache_reads_the_table_once(table, scans, tmp_path, monkeypatch):
+    monkeypatch.setattr(Limits, "reading_megabytes", lambda _: 0.0)
+    release = fit(
+        table[0],
+        SCHEMA,
+        workload="all-2way",
+        mechanism=Aim(rounds=10),
+        epsilon=1.0,
+        delta=1e-9,
+        seed=0,
+        cache=tmp_path,
+    )
+    assert release.facts["rounds"] > 1
+    assert scans == [SCHEMA.names]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_takes_the_folder_of_the_cache(table, tmp_path):
+    schema = tmp_path / "s.toml"
+    schema.write_text(SCHEMA.dumps())
+    command = (
+        f"fit {table[0]} --schema {schema} --workload all-1way --epsilon 1 --mechanism gaussian"
+    )
+    command += f" --out {tmp_path}/release --cache-codes {tmp_path}"
+    good = subprocess.run(
+        [sys.executable, "-m", "admeasure.cli", *command.split()], capture_output=True, text=True
+    )
+    assert good.returncode == 0, good.stderr
+    bad = subprocess.run(
+        [sys.executable, "-m", "admeasure.cli", *command.split(), "--cache-codes", "nowhere"],
+        capture_output=True,
+        text=True,
+    )
+    assert bad.returncode == 2
 
 
 def test_codes_that_fit_memory_are_not_written(table, tmp_path, monkeypatch):

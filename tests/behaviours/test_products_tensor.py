@@ -12,7 +12,8 @@ from admeasure.errors import ResourceError
 from admeasure.families.products import tensor
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.tensor import Answers, Layout
-from admeasure.privacy.score import GRID, Exact, to_grid
+from admeasure.privacy.score import GRID, to_grid
+from admeasure.privacy.truth import Exact, Lent
 from admeasure.queries import Marginal, Threshold
 
 DOMAIN = Domain(("e", "b", "a", "d", "c", "f"), (2, 3, 2, 4, 1, 3))
@@ -93,27 +94,70 @@ def test_a_query_whose_counts_would_not_fit_is_refused() -> None:
         tensor.check_query_size([Marginal("abc"[i] for i in range(3))], domain, "rap")
 
 
+@pytest.fixture
+def device(monkeypatch):
+    """The accelerator's code in small tiles, on whatever JAX has; here it is the processor."""
+    from admeasure.families.products import device
+
+    monkeypatch.setattr(device, "TILE", (4, 8))
+    monkeypatch.setattr(device, "BATCH", (2, 8))
+    monkeypatch.setattr(device, "GROUPS", 3)
+    monkeypatch.setattr(device, "serves", lambda total: True)
+    return device
+
+
+def all_scores(model: ProductModel, queries, counts) -> list[tuple[Marginal | Threshold, int, int]]:
+    """Query, cell and score, in the order of the batches."""
+    batches = model.device_scores(queries, Lent(lambda q: Exact(counts[q])))
+    assert batches is not None
+    found = []
+    for batch in batches:
+        values = batch.scores.at(np.arange(batch.scores.size))
+        found += [(*batch.place(i), int(v)) for i, v in enumerate(values)]
+    return found
+
+
 @pytest.mark.parametrize("r", [1, 2, 3, 4])
-def test_scores_on_a_device_are_those_in_memory(monkeypatch, r: int) -> None:
-    """The tiles run on whatever JAX has; here it is the processor."""
-    device = pytest.importorskip("admeasure.families.products.device")
-    monkeypatch.setattr(device, "SHAPES", ((4, 8), (8, 4)))
-    device._plan.cache_clear()
-    total, query = 500.0, Threshold(("a", "b", "d", "f"), r)
-    exact = Exact(np.random.default_rng(1).integers(0, 500, 72).astype(np.int32))
+def test_scores_on_a_device_are_those_in_memory(device, r: int) -> None:
+    total = 500.0
+    queries = [Threshold(c, r) for c in (("a", "b", "d", "f"), ("b", "d", "e", "f"))]
+    rng = np.random.default_rng(1)
+    counts = {q: rng.integers(0, 500, LAYOUT.cells(q.columns)) for q in queries}
     model = ProductModel(DOMAIN, P.astype(np.float32), total)
-    answers = np.concatenate(list(model.blocks(query)))
-    expected = np.abs(exact.values.astype(np.int64) * GRID - to_grid(answers))
-    made = list(device.scores(P.astype(np.float32), LAYOUT, total, query, exact))
-    assert len(made) > 1
-    got = np.concatenate([block.at(np.arange(block.size)) for block in made])
-    # Single precision on both sides: the grid is 1/4096 of a row.
-    assert np.abs(got - expected).max() <= 2
-    for block in made:
+    found = all_scores(model, queries, counts)
+    assert len(found) == len({(q, i) for q, i, _ in found}) == 72 + 72
+    for query in queries:
+        answers = np.concatenate(list(model.blocks(query)))
+        expected = np.abs(counts[query] * GRID - to_grid(answers))
+        got = np.array([v for _, v in sorted((i, v) for q, i, v in found if q == query)])
+        # Single precision on both sides: the grid is 1/4096 of a row.
+        assert np.abs(got - expected).max() <= 2
+
+
+@pytest.mark.parametrize("query", [Marginal(list("abdf")), Threshold(list("abdf"), 2)], ids=str)
+def test_what_is_above_a_cut_is_found_on_a_device(device, query) -> None:
+    rng = np.random.default_rng(2)
+    counts = np.where(rng.random(72) < 0.3, rng.integers(0, 99, 72), 0)
+    model = ProductModel(DOMAIN, P.astype(np.float32), 400.0)
+    for batch in model.device_scores([query], Lent(lambda _: Exact(counts))) or ():
+        block = batch.scores
         values = block.at(np.arange(block.size))
-        cut = int(np.median(values))
-        places, scores = block.above(cut, 1000)
-        assert sorted(places.tolist()) == np.flatnonzero(values > cut).tolist()
-        assert np.array_equal(scores, values[places])
+        for cut in (int(values.max()), *np.sort(values)[[-2, -8, 4]].tolist(), -1):
+            places, scores = block.above(cut, 1000) or (None, None)
+            assert places.tolist() == np.flatnonzero(values > cut).tolist()
+            assert np.array_equal(scores, values[places])
         assert block.above(-1, 1) is None
-    device._plan.cache_clear()
+
+
+def test_cells_are_found_again_where_a_batch_has_them(device) -> None:
+    query, other = Marginal(list("abdf")), Marginal(list("abde"))
+    model = ProductModel(DOMAIN, P.astype(np.float32), 400.0)
+    exact = Lent(lambda q: Exact(np.zeros(LAYOUT.cells(q.columns), np.int64)))
+    seen = []
+    for batch in model.device_scores([query, other], exact) or ():
+        for asked in batch.queries:
+            every = np.arange(LAYOUT.cells(asked.columns))
+            for position in batch.positions(asked, every):
+                seen.append(batch.place(position))
+                assert seen[-1][0] == asked
+    assert len(seen) == len(set(seen)) == 72 + 48

@@ -37,6 +37,20 @@ RELATIONS = ["add-remove", "replace"]
 EPSILON, DELTA = 1.0, 1e-6
 
 
+SMALL = {
+    "gem": {"hidden": "16,16", "product-rows": "32", "steps": "25", "schedule": "even"},
+    "gem-pub": {
+        "hidden": "16,16",
+        "product-rows": "32",
+        "steps": "25",
+        "schedule": "even",
+        "pretrain-steps": "50",
+    },
+}
+"""Options that make a mechanism quick, with as many draws in every run; the others have their
+defaults."""
+
+
 def schema(neighbours: str = "add-remove", extra: str = ZERO) -> Schema:
     columns = "".join(
         f'[[column]]\nname = "{name}"\ntype = "integer"\nminimum = 0\nmaximum = {n - 1}\n'
@@ -56,8 +70,8 @@ def table(seed: int, rows: int = 300) -> dict[str, np.ndarray]:
 
 
 def ready(name: str, given: Schema, codes: dict[str, np.ndarray]) -> Mechanism:
-    """The mechanism with its defaults, and with a public table if it learns from one."""
-    mechanism = build(name)
+    """The mechanism with its defaults (or quick), and with a public table if it learns from one."""
+    mechanism = build(name, SMALL.get(name))
     if isinstance(mechanism, LearnsFromPublic):
         return mechanism.with_public(PublicTable.from_codes(codes, given.domain))
     return mechanism

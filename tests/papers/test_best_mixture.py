@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from admeasure.domain import Domain
-from admeasure.errors import DataError, UsageError
+from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.evaluate.mixture import best_mixture_error
 from admeasure.privacy.book import Book
 from admeasure.privacy.score import GRID
 from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.public import PublicTable
-from admeasure.public.mixture import Game, exact, first_order
+from admeasure.public.mixture import Game, by_levels, exact, first_order
 from admeasure.public.screening import TOLERANCE, BestMixtureError, screen
 from admeasure.queries import Marginal, Query, Threshold
 from admeasure.run import ChargeTo
@@ -72,7 +72,7 @@ def game_of(public: PublicTable, private: dict[str, np.ndarray]) -> Game:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_both_solvers_find_what_a_dense_linear_program_finds(seed: int) -> None:
+def test_all_solvers_find_what_a_dense_linear_program_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     private = random_rows(rng, 200)
     public = PublicTable.from_codes(random_rows(rng, 3 + 4 * seed), DOMAIN)
@@ -81,9 +81,33 @@ def test_both_solvers_find_what_a_dense_linear_program_finds(seed: int) -> None:
     by_program = exact(game)
     assert by_program.error == pytest.approx(expected, abs=1e-7)
     assert by_program.gap < 1e-7
-    by_steps = first_order(game, 1e-3)
-    assert by_steps.gap <= 1e-3
-    assert by_steps.lower - 1e-9 <= expected <= by_steps.error + 1e-9
+    for found, gap in ((first_order(game, 1e-3), 1e-3), (by_levels(game, 1e-6), 1e-6)):
+        assert found.gap <= gap
+        assert found.lower - 1e-9 <= expected <= found.error + 1e-9
+
+
+def test_products_are_the_same_with_the_matrix_and_without(monkeypatch) -> None:
+    rng = np.random.default_rng(4)
+    private, public = random_rows(rng, 50), PublicTable.from_codes(random_rows(rng, 20), DOMAIN)
+    kept = game_of(public, private)
+    monkeypatch.setattr("admeasure.public.mixture.EXACT_ENTRIES", 0)
+    counted = game_of(public, private)
+    mu, v = rng.random(public.records), rng.normal(size=kept.answers.size) * kept.seen
+    assert np.allclose(kept.product(mu), counted.product(mu), atol=1e-12)
+    assert np.allclose(kept.transposed(v), counted.transposed(v), atol=1e-12)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_method_that_is_stopped_hands_its_bounds_to_the_next(kept, monkeypatch) -> None:
+    rng = np.random.default_rng(5)
+    private, public = random_rows(rng, 200), PublicTable.from_codes(random_rows(rng, 9), DOMAIN)
+    game = game_of(public, private)
+    monkeypatch.setattr("admeasure.public.mixture.MOST_LEVELS", 1)
+    monkeypatch.setattr("admeasure.public.mixture.LEVEL_STEPS", 3)
+    known = by_levels(game, 1e-4) if kept else None
+    found = first_order(game, 1e-3, known=known)
+    assert found.gap <= 1e-3
+    assert found.lower - 1e-9 <= brute_force(dict(public.codes), private) <= found.error + 1e-9
 
 
 def test_the_weights_that_are_returned_have_the_error_that_is_returned() -> None:
@@ -91,7 +115,7 @@ def test_the_weights_that_are_returned_have_the_error_that_is_returned() -> None
     private = random_rows(rng, 300)
     public = PublicTable.from_codes(random_rows(rng, 30), DOMAIN)
     game = game_of(public, private)
-    for found in (exact(game), first_order(game, 1e-3)):
+    for found in (exact(game), first_order(game, 1e-3), by_levels(game, 1e-5)):
         assert found.weights.min() >= 0
         assert found.weights.sum() == pytest.approx(1)
         model = public.start(1.0).reweighted(found.weights)
@@ -220,6 +244,39 @@ def test_a_large_workload_is_screened_on_a_part_that_does_not_depend_on_data() -
     assert (found.marginals, found.of_marginals) == (2, 3)
 
 
+def test_candidates_within_the_noise_are_reported_as_tied_and_share_a_rank() -> None:
+    pair = {"one": people(1, 2000), "other": people(3, 2000), "poor": CANDIDATES["poor"]}
+    options = {"workload": "all-2way", "epsilon": 2.0, "delta": 1e-8, "seed": 0}
+    found = screen(PRIVATE, pair, SCHEMA, **options)
+    by_name = {c.name: c for c in found.candidates}
+    assert by_name["one"].tied_with == ("other",)
+    assert by_name["other"].tied_with == ("one",)
+    assert by_name["poor"].tied_with == ()
+    assert [c.rank for c in found.candidates] == [1, 1, 3]
+    # 95% of the difference of two independent normal noises
+    assert found.resolution == pytest.approx(1.96 * 2**0.5 * by_name["one"].noise, rel=1e-3)
+
+
+def test_the_noise_is_that_of_one_row_up_to_the_tolerance() -> None:
+    """σ = (1 + τ) / sqrt(2 ρ) for a candidate that has ρ; the rest is the noisy row count."""
+    found = screened(epsilon=0.5)
+    rho = 0.9 * found.rho / 2
+    assert found.candidates[0].noise * 4000 == pytest.approx(1.1 / (2 * rho) ** 0.5, rel=0.05)
+
+
+def test_a_screening_that_passes_its_time_limit_releases_nothing_and_is_charged(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("admeasure.public.mixture.EXACT_ENTRIES", 0)
+    book = Book.create(tmp_path / "book.db", "toy", epsilon=5, delta=1e-6)
+    charge_to = ChargeTo(tmp_path / "book.db", "toy")
+    with pytest.raises(ResourceError, match="not certified in 1e-09 seconds"):
+        screened(seed=None, charge_to=charge_to, time_limit=1e-9)
+    assert book.account("toy").spent > 0
+    with pytest.raises(UsageError, match="time limit must be positive"):
+        screened(time_limit=0)
+
+
 def test_the_noise_accounts_for_the_tolerance_of_the_solver() -> None:
     statistic = BestMixtureError("x", PublicTable.from_codes(PRIVATE, SCHEMA.domain).start(1.0), [])
     assert statistic.l2_squared(Unit(max_rows=2)) >= ((2 + TOLERANCE) * GRID) ** 2
@@ -245,5 +302,14 @@ def test_the_command_line_ranks_and_prints(tmp_path: Path, capsys) -> None:
     assert run([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [c["name"] for c in found["candidates"]] == ["good.csv", "poor.csv"]
+    assert [(c["rank"], c["tied_with"]) for c in found["candidates"]] == [(1, []), (2, [])]
     assert run(arguments) == 0
-    assert "do not use" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "do not use" in printed
+    assert "tied" not in printed
+    twice = [*arguments, "--public", str(tmp_path / "good2.csv")]
+    pl.DataFrame(people(7, 2000)).write_csv(tmp_path / "good2.csv")
+    assert run(twice) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("1 (tie)") == 2
+    assert "not told apart: differences below" in printed

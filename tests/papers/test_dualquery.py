@@ -23,8 +23,9 @@ from admeasure.selectors.signed import SignedError, negation
 
 LEVELS = {"a": 3, "b": 2, "c": 3, "e": 1}
 DOMAIN = Domain.of(LEVELS)
+LARGE = Domain.of({"a": 2000, "b": 2000})
 RECORDS = [dict(zip(LEVELS, r, strict=True)) for r in product(*map(range, LEVELS.values()))]
-SOLVERS = ["cp-sat", "highs"]
+SOLVERS = ["enumeration", "cp-sat", "highs"]
 
 mask = np.zeros((3, 2), bool)
 mask[:2, 1] = True
@@ -177,9 +178,9 @@ class Late(Oracle):
 
     calls: list[int]
 
-    def best(self, queries, costs=None) -> Found | None:
+    def best(self, queries, costs=None, rng=None) -> Found | None:
         object.__setattr__(self, "count", getattr(self, "count", 0) + 1)
-        return super().best(queries, costs) if self.count < 3 else None  # type: ignore[attr-defined]
+        return super().best(queries, costs, rng) if self.count < 3 else None  # type: ignore[attr-defined]
 
 
 def test_a_solver_that_finds_nothing_in_time_ends_the_run_and_saves_the_rest_of_the_budget(
@@ -195,7 +196,7 @@ def test_a_solver_that_finds_nothing_in_time_ends_the_run_and_saves_the_rest_of_
 def test_a_solver_that_never_finds_anything_is_an_error_before_any_choice_is_charged(
     table, monkeypatch
 ) -> None:
-    monkeypatch.setattr(Oracle, "best", lambda *_: None)
+    monkeypatch.setattr(Oracle, "best", lambda *_, **__: None)
     with pytest.raises(ResourceError, match=r"no record in 5 seconds\. Nothing but the number"):
         fitted(table, rounds=10, samples=3)
 
@@ -203,8 +204,8 @@ def test_a_solver_that_never_finds_anything_is_an_error_before_any_choice_is_cha
 def test_calls_that_hit_their_limit_are_told(table, monkeypatch) -> None:
     plain = Oracle.best
 
-    def hurried(self, queries, costs=None):
-        found = plain(self, queries, costs)
+    def hurried(self, queries, costs=None, rng=None):
+        found = plain(self, queries, costs, rng)
         return found and Found(found.codes, proved=False)
 
     monkeypatch.setattr(Oracle, "best", hurried)
@@ -216,7 +217,30 @@ def test_a_solver_that_is_not_installed_is_a_clear_error(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ortools.sat.python.cp_model", None)
     with pytest.raises(UsageError, match="needs OR-tools"):
         _ = Oracle(DOMAIN, (), solver="cp-sat").engine
-    assert Oracle(DOMAIN, ()).engine == "highs"
+    assert Oracle(LARGE, ()).engine == "highs"
+
+
+def test_all_records_are_compared_where_the_domain_is_small_enough() -> None:
+    assert Oracle(DOMAIN, ()).engine == "enumeration"
+    assert Oracle(LARGE, ()).engine != "enumeration"
+    with pytest.raises(UsageError, match="looks at every record"):
+        _ = Oracle(LARGE, (), solver="enumeration").engine
+
+
+def test_equally_good_records_are_drawn_evenly_where_all_are_compared() -> None:
+    """12 of 18 records satisfy nothing; χ² with 11 degrees of freedom passes 40 once in 28,000."""
+    oracle = Oracle(DOMAIN, (), solver="enumeration")
+    rng = np.random.default_rng(0)
+    drawn = [oracle.best({Cell(["a"], [1]): 1.0}, rng=rng) for _ in range(1200)]
+    places = [tuple(found.codes.values()) for found in drawn if found is not None]
+    times = np.unique(np.array(places), axis=0, return_counts=True)[1]
+    assert times.size == 12
+    assert ((times - 100) ** 2 / 100).sum() < 40
+
+
+def test_where_no_record_can_occur_none_is_found() -> None:
+    nothing = Zero(("b",), np.ones(2, bool))
+    assert Oracle(DOMAIN, (nothing,), solver="enumeration").best({}) is None
 
 
 @pytest.mark.parametrize("options", [{"samples": 0}, {"eta": 0.0}, {"seconds": 0.0}])

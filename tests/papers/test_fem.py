@@ -12,6 +12,7 @@ from admeasure.fitting import fit
 from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.oracle import Oracle
 from admeasure.privacy.score import GRID
+from admeasure.privacy.unit import Unit
 from admeasure.schema import Schema
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 3})
@@ -71,8 +72,8 @@ def test_a_solver_that_finds_nothing_in_time_is_told_and_the_rest_is_not_spent(
     monkeypatch.setattr(
         Oracle,
         "best",
-        lambda self, queries, costs=None: (
-            plain(self, queries, costs) if sum(queries.values()) < 4 else None
+        lambda self, queries, costs=None, rng=None: (
+            plain(self, queries, costs, rng) if sum(queries.values()) < 4 else None
         ),
     )
     release = fitted(table, rounds=10, samples=2)
@@ -82,6 +83,23 @@ def test_a_solver_that_finds_nothing_in_time_is_told_and_the_rest_is_not_spent(
     monkeypatch.setattr(Oracle, "best", lambda *_: None)
     with pytest.raises(ResourceError, match="found no record"):
         fitted(table, rounds=10, samples=2)
+
+
+def test_the_second_half_of_the_rounds_is_released_unless_all_are_asked_for(table) -> None:
+    half, whole = (fitted(table, rounds=9, samples=4, output=o) for o in ("half", "all"))
+    for release, records in ((half, 20), (whole, 36)):
+        parts = release.marginal(("a", "b")) / release.model.total * records
+        assert np.allclose(parts, np.rint(parts))
+        assert parts.sum() == pytest.approx(records)
+    assert not np.array_equal(half.marginal(("a", "b")), whole.marginal(("a", "b")))
+
+
+def test_the_number_of_rounds_grows_with_the_budget_to_the_power_of_two_thirds() -> None:
+    unit = Unit()
+    for rows, rho in ((1e5, 0.01), (1e4, 0.1), (1e5, 0.001)):
+        few = Fem()._rounds(Fraction(rho), rows, unit)
+        many = Fem()._rounds(Fraction(8 * rho), rows, unit)
+        assert many == pytest.approx(2 * few, abs=2)
 
 
 @pytest.mark.parametrize(

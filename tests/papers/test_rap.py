@@ -251,13 +251,12 @@ def test_a_device_chooses_what_the_host_chooses(monkeypatch) -> None:
     believed, queries = model(), [Marginal(["a", "b", "d"]), Threshold(["b", "c", "d"], 2)]
     host = Curator(SOURCE, Ledger(10**9), SeededNoise(0))
     expected = host.top_k(CellErrors(believed), queries, 12, Fraction(10**8))
-    monkeypatch.setattr(device, "SHAPES", ((8, 32), (32, 8)))
+    monkeypatch.setattr(device, "TILE", (8, 16))
+    monkeypatch.setattr(device, "BATCH", (4, 4))
     monkeypatch.setattr(device, "serves", lambda total: True)
-    device._plan.cache_clear()
     keeper = Curator(SOURCE, Ledger(10**9), SeededNoise(1))
     for _ in range(2):  # the second time from the copies that were kept
         assert set(keeper.top_k(CellErrors(model()), queries, 12, Fraction(10**8))) == set(expected)
-    device._plan.cache_clear()
 
 
 def test_streamed_marginal_errors_are_those_of_whole_tables() -> None:

@@ -25,6 +25,14 @@ OPTIONS: dict[str, dict[str, str]] = {
     "mwem-pgm": {"rounds": "2"},
     "dualquery": {"rounds": "3", "samples": "3"},
     "fem": {"rounds": "3", "samples": "2"},
+    "gem": {"rounds": "4", "hidden": "8,8", "product-rows": "16", "steps": "5"},
+    "gem-pub": {
+        "rounds": "4",
+        "hidden": "8,8",
+        "product-rows": "16",
+        "steps": "5",
+        "pretrain-steps": "20",
+    },
 }
 """Options that make a mechanism quick. One that is not named runs with its defaults."""
 

@@ -19,7 +19,8 @@ import admeasure.selectors
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError
 from admeasure.mechanisms.privbayes import Dependence
-from admeasure.privacy.score import GRID, LARGEST, Exact
+from admeasure.privacy.score import GRID, LARGEST
+from admeasure.privacy.truth import Exact, Lent
 from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import Marginal, Threshold
 from admeasure.selectors.scores import CellError, MarginalError
@@ -141,7 +142,7 @@ def scores_of(score, query, counts: np.ndarray) -> list[int]:
     """All scores, also of one that computes them in blocks, as whole numbers."""
     if hasattr(score, "of"):
         return [int(x) for x in np.ravel(score.of(query, counts))]
-    blocks = score.blocks(query, Exact(np.ravel(query.answer(counts))))
+    blocks = score.blocks([query], Lent(lambda asked: Exact(asked.answer(counts))))
     return [int(x) for b in blocks for x in b.scores.at(np.arange(b.scores.size))]
 
 

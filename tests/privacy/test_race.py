@@ -51,6 +51,42 @@ def test_one_winner_has_the_probabilities_of_the_exponential_mechanism(monkeypat
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("step", [Fraction(0), Fraction(1, 2), Fraction(1, 10)])
+def test_deciding_leading_ones_first_keeps_the_law(monkeypatch, step) -> None:
+    """Chi-square at 1e-6. Of 50 candidates about 12 begin with two ones; the others that pass the
+    cut are drawn under the condition that they do not."""
+    monkeypatch.setattr(race, "FEW_BITS", 3)
+    bits, used = SeededBits(11), []
+    inner = Race._ones_first
+    monkeypatch.setattr(Race, "_ones_first", lambda *args: (used.append(1), inner(*args)))
+    found = Counter(winners(bits, SCORES, step, 1, 56)[0] for _ in range(8000))
+    law = first_law(SCORES, step) * 8000
+    assert len(used) == 8000
+    assert chisquare([found[i] for i in range(len(SCORES))], law).pvalue > 1e-6
+
+
+@pytest.mark.statistical
+def test_two_winners_keep_their_law_when_leading_ones_are_decided_first(monkeypatch) -> None:
+    """Chi-square at 1e-6 over all pairs of ten candidates in one block."""
+    monkeypatch.setattr(race, "FEW_BITS", 3)
+    scores, step = np.array([0, 2, 1, 5, 0, 3, 3, 1, 4, 2]), Fraction(1, 3)
+    bits, law = SeededBits(12), pair_law(scores, step)
+    found: Counter[tuple[int, ...]] = Counter()
+    for _ in range(8000):
+        runners = Race(bits, step, 2)
+        runners._ones_first(ArrayScores(scores), 0, np.empty(0, np.int64))
+        found[tuple(runners.result())] += 1
+    assert chisquare([found[p] for p in law], np.array(list(law.values())) * 8000).pvalue > 1e-6
+
+
+def test_words_that_may_not_begin_with_ones_do_not() -> None:
+    runners = Race(SeededBits(13), Fraction(1), 1)
+    words = runners._without_ones(runners._bits.words(10_000), 2)
+    assert len(words) == 10_000
+    assert np.all(words >> np.uint64(62) != 3)
+
+
+@pytest.mark.statistical
 def test_two_winners_have_the_law_of_two_mechanisms_in_turn(monkeypatch) -> None:
     """Chi-square at 1e-6 over all 28 pairs of eight candidates in three blocks."""
     monkeypatch.setattr(race, "HEAD", 1)

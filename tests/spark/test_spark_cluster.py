@@ -1,6 +1,6 @@
 """Counts on a cluster of two workers, each a process of its own, one of which is killed.
 
-A million rows in sixteen partitions; the expected counts are those of the in-memory source.
+Rows lie in sixteen files; the expected counts are those of the in-memory source.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def test_a_limit_of_rows_a_unit_holds_across_workers(session: Any, tmp_path: Pat
     pq.write_table(pa.table(rows), tmp_path / "visits.parquet", row_group_size=500)
     schema = Schema.loads(
         '[table]\nname = "v"\n[privacy]\nunit = "person"\nunit_column = "id"\n'
-        'max_rows_per_unit = 3\n[[column]]\nname = "x"\ntype = "integer"\nminimum = 0\nmaximum = 8\n'
+        'max_rows_per_unit = 3\n[[column]]\nname = "x"\n'
+        'type = "integer"\nminimum = 0\nmaximum = 8\n'
     )
     (found,) = open_spark(f"spark://{tmp_path}/visits.parquet", schema).counts([("x",)])
     (true,) = MemorySource(rows, schema).counts([("x",)])

@@ -58,5 +58,6 @@ def make_table(server: Any) -> Iterator[Callable[..., str]]:
 
     yield make
     with server.connect() as connection:
+        connection.execute("SET lock_timeout = '20s'")  # a source that was never closed shows here
         for name in made:
             connection.execute(f"DROP TABLE IF EXISTS {name} CASCADE")

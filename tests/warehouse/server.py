@@ -89,7 +89,9 @@ def _programs() -> Path | None:
     found = [p.parent for p in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if (on_path := shutil.which("initdb")) is not None:
         found.append(Path(on_path).resolve().parent)
-    return max(found, key=lambda p: int(p.parent.name) if p.parent.name.isdigit() else 0, default=None)
+    return max(
+        found, key=lambda p: int(p.parent.name) if p.parent.name.isdigit() else 0, default=None
+    )
 
 
 def _start(programs: Path) -> Server:

@@ -223,6 +223,14 @@ def screen(
     marginals: Annotated[
         int, typer.Option("--marginals", metavar="N", help="Judge on at most so many queries.")
     ] = 256,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Fail where a table takes longer; nothing is released then, but charged.",
+        ),
+    ] = float("inf"),
     ledger: Annotated[
         Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
     ] = None,
@@ -248,6 +256,7 @@ def screen(
         delta,
         fit_epsilon,
         marginals,
+        time_limit,
         ledger,
         dataset,
         seed,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV or Parquet path (globs allowed), or a URL.")
+    str, typer.Argument(metavar="DATA", help="CSV or Parquet path, folder or glob, or a URL.")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder that fit wrote.")]
 SchemaPath = Annotated[Path, typer.Option("--schema", metavar="S", help="The schema (TOML).")]
@@ -32,6 +32,22 @@ Confidence = Annotated[
 Conclusions = Annotated[
     Path | None,
     typer.Option("--conclusions", metavar="FILE", help="Conclusions that must hold (TOML)."),
+]
+MaxMemory = Annotated[
+    float | None,
+    typer.Option("--max-memory", metavar="MB", help="Stop when the process holds this much."),
+]
+MaxSeconds = Annotated[
+    float | None, typer.Option("--max-seconds", metavar="S", help="Stop after this time.")
+]
+CacheCodes = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-codes",
+        metavar="DIR",
+        help="Keep encoded rows in a file without a name in DIR while the run lasts, where they do "
+        "not fit memory.",
+    ),
 ]
 Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]

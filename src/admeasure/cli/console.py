@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 BOLD, RED, YELLOW, DIM = "1", "1;31", "33", "2"
 
@@ -90,8 +90,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
-Bar = Callable[[float], None]
-"""Hears which part of a step is done, from 0 to 1."""
+class Bar(Protocol):
+    """Hears which part of a step is done, from 0 to 1, and what is to be said beside it."""
+
+    def __call__(self, part: float, said: str = "") -> None: ...
 
 
 @contextmanager
@@ -108,8 +110,14 @@ def progress() -> Iterator[Callable[[str], Bar]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
 
         def make(label: str) -> Bar:
-            task = shown.add_task(clean(label).replace("[", r"\["), total=None)
-            return lambda part: shown.update(task, total=1.0, completed=min(1.0, part))
+            name = clean(label).replace("[", r"\[")
+            task = shown.add_task(name, total=None)
+
+            def tell(part: float, said: str = "") -> None:
+                text = f"{name} ({said})" if said else name
+                shown.update(task, total=1.0, completed=min(1.0, part), description=text)
+
+            return tell
 
         yield make
 
@@ -118,11 +126,11 @@ def _lines(label: str) -> Bar:
     note(f"{label} …")
     told = 0
 
-    def tell(part: float) -> None:
+    def tell(part: float, said: str = "") -> None:
         nonlocal told
         quarter = int(4 * min(1.0, part))
         if told < quarter < 4:
-            note(f"{label}: {25 * quarter}%")
+            note(f"{label}: {25 * quarter}%" + (f" ({said})" if said else ""))
         told = max(told, quarter)
 
     return tell

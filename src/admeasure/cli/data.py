@@ -10,7 +10,7 @@ from admeasure.errors import DataError, SchemaError
 from admeasure.schema import Problem, Schema
 from admeasure.schema.draft import draft as draft_text
 from admeasure.schema.problems import data_error
-from admeasure.sources.duckdb import find_problems, storage_types
+from admeasure.sources.look import find_problems, shown, storage_types, table_name
 from admeasure.sources.open import open_source
 
 INVALID = 3
@@ -20,14 +20,14 @@ def draft(data: str, out: Path | None, *, force: bool) -> None:
     """Names and storage types; no value of any row is looked at."""
     if out is not None:
         refuse_to_overwrite(out, force=force)
-    text = draft_text(storage_types(data), name=_name(data))
+    text = draft_text(storage_types(data), name=table_name(data))
     if out is None:
         say(text)
         return
     write_text(out, text)
     note(
         f"Wrote {out}. Fill in every TODO from a codebook, then: "
-        f"admeasure check {data} --schema {out}"
+        f"admeasure check {shown(data)} --schema {out}"
     )
 
 
@@ -41,17 +41,21 @@ def check(data: str, schema_path: Path, *, json: bool) -> int:
     except (SchemaError, DataError) as error:
         if not json:
             raise
-        say_json({"ok": False, "data": data, "schema": str(schema_path), "problems": _list(error)})
+        say_json(
+            {"ok": False, "data": shown(data), "schema": str(schema_path), "problems": _list(error)}
+        )
         return INVALID
     domain = schema.domain
     if json:
         facts = {"columns": len(domain), "cells": float(domain.cells()), "zeros": len(schema.zeros)}
-        say_json({"ok": True, "data": data, "schema": str(schema_path), "problems": [], **facts})
+        say_json(
+            {"ok": True, "data": shown(data), "schema": str(schema_path), "problems": [], **facts}
+        )
         return 0
     zeros = f", and no row that one of {len(schema.zeros)} [[zero]] rules out"
     say(
-        f"OK: {data} has all {len(domain)} columns of {schema_path}, every value has a level, "
-        f"there is at least one row{zeros if schema.zeros else ''}."
+        f"OK: {shown(data)} has all {len(domain)} columns of {schema_path}, every value has a "
+        f"level, there is at least one row{zeros if schema.zeros else ''}."
     )
     say(f"The domain has {float(domain.cells()):.3g} cells. The unit is one {schema.unit.name}.")
     return 0
@@ -60,7 +64,7 @@ def check(data: str, schema_path: Path, *, json: bool) -> int:
 def _problems(data: str, schema: Schema) -> list[Problem]:
     """What breaks a rule of the schema, and rows that the schema says cannot occur."""
     with progress() as make:
-        make(f"checking {data}")
+        make(f"checking {shown(data)}")
         found = find_problems(data, schema)
         if found or not schema.zeros:
             return found
@@ -80,8 +84,3 @@ def _list(error: Exception) -> list[str]:
     """The problems of an error, without the summary that comes before several."""
     lines = str(error).splitlines()
     return lines[1:] if len(lines) > 1 and lines[0].endswith(":") else lines
-
-
-def _name(data: str) -> str:
-    stem = Path(data.rstrip("/")).name.split(".")[0]
-    return stem if stem and not set(stem) & set("*?[]") else "table"

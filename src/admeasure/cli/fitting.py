@@ -19,9 +19,10 @@ from admeasure.fitting import fit as run_fit
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.journal import Event
+from admeasure.privacy.journal import Event, Progress
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
+from admeasure.sources.warehouse_address import shown
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Request:
     augment: int | None = None
     max_memory: float | None = None
     max_seconds: float | None = None
+    cache_codes: Path | None = None
 
 
 def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
@@ -81,6 +83,7 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
     rho = Fraction(rho_of(request.epsilon, request.delta))
     try:
         with progress() as make:
+            spending = _Spending(_first_used(make, "spending the budget"), rho)
             return run_fit(
                 request.data,
                 request.schema,
@@ -94,8 +97,10 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
                 seed=request.seed,
                 resume=request.resume,
                 limits=Limits(megabytes=request.max_memory, seconds=request.max_seconds),
-                listeners=(_spending(make, rho),),
-                reading=_first_used(make, f"reading {request.data}"),
+                cache=request.cache_codes,
+                listeners=(spending.hear,),
+                watchers=(spending.watch,),
+                reading=_first_used(make, f"reading {shown(request.data)}"),
             )
     except KeyboardInterrupt:
         if not partial_folder(request.out).exists():
@@ -110,25 +115,31 @@ def _first_used(make: Callable[[str], Bar], label: str) -> Bar:
     """A bar that appears when its step begins."""
     made: list[Bar] = []
 
-    def tell(part: float) -> None:
+    def tell(part: float, said: str = "") -> None:
         if not made:
             made.append(make(label))
-        made[0](part)
+        made[0](part, said)
 
     return tell
 
 
-def _spending(make: Callable[[str], Bar], rho: Fraction) -> Callable[[Event], None]:
-    """A listener that shows how much of the run's budget is spent."""
-    tell = _first_used(make, "spending the budget")
-    spent = Fraction(0)
+class _Spending:
+    """Shows how much of the run's budget is spent and, where a model is trained, how it does."""
 
-    def hear(event: Event) -> None:
-        nonlocal spent
-        spent += Fraction(event["rho"])
-        tell(float(spent / rho))
+    def __init__(self, tell: Bar, rho: Fraction) -> None:
+        self._tell, self._rho = tell, rho
+        self._spent, self._said = Fraction(0), ""
 
-    return hear
+    def hear(self, event: Event) -> None:
+        self._spent += Fraction(event["rho"])
+        self._show()
+
+    def watch(self, progress: Progress) -> None:
+        self._said = f"round {progress.round}, estimated error {progress.error:.4f}"
+        self._show()
+
+    def _show(self) -> None:
+        self._tell(float(self._spent / self._rho), self._said)
 
 
 def _facts(release: Release, out: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from admeasure.release import Release
 from admeasure.schema import Privacy, Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
+from admeasure.sources.warehouse_address import shown
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.history import parse_future
 
@@ -40,7 +41,7 @@ def evaluate(
     if release is not None and release.schema.domain != schema.domain:
         raise UsageError(f"{target} was made with other columns or levels than {schema_path} has.")
     with progress() as make:
-        truth = open_source(data, schema, progress=make(f"reading {data}"))
+        truth = open_source(data, schema, progress=make(f"reading {shown(data)}"))
         make("comparing")
         if release is None:
             believed = open_source(target, without_unit(schema), progress=None).counts

@@ -23,6 +23,7 @@ def screen(
     delta: float,
     fit_epsilon: float,
     marginals: int,
+    time_limit: float,
     ledger: Path | None,
     dataset: str | None,
     seed: int | None,
@@ -46,6 +47,7 @@ def screen(
             delta=delta,
             fit_epsilon=fit_epsilon,
             marginals=marginals,
+            time_limit=time_limit,
             charge_to=charge_to,
             seed=seed,
         )
@@ -67,13 +69,26 @@ def _print(found: Screening, fit_epsilon: float) -> None:
     if not found.private:
         banner("NOT PRIVATE: made with a seeded random generator, for tests and research only")
     lines = [
-        [c.name, f"{c.error:.4f}", f"{c.low:.4f} to {c.high:.4f}", f"{c.records:,}", c.verdict]
+        [
+            f"{c.rank}{' (tie)' if c.tied_with else ''}",
+            c.name,
+            f"{c.error:.4f}",
+            f"{c.low:.4f} to {c.high:.4f}",
+            f"{c.records:,}",
+            c.verdict,
+        ]
         for c in found.candidates
     ]
-    heads = ["public table", "best-mixture error", "95% interval", "records", "verdict"]
+    heads = ["rank", "public table", "best-mixture error", "95% interval", "records", "verdict"]
     for line in table(heads, lines):
         say(line)
     say()
+    if any(c.tied_with for c in found.candidates):
+        say(
+            f"Tables marked as tied are not told apart: differences below {found.resolution:.4f} "
+            "are within the noise at this budget. Take the one that is nearer in time or place, or "
+            "screen with a larger epsilon."
+        )
     if found.marginals < found.of_marginals:
         say(
             f"Judged on {found.marginals} of the workload's {found.of_marginals} queries, drawn at "

@@ -7,7 +7,7 @@ four verbs, so the same code runs on both, and no query matrix is ever made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -147,6 +147,10 @@ def _move(working: Working, target: Target, error: np.ndarray) -> None:
     working.multiply(target.query, np.exp(error / 2))
 
 
-def average(models: Sequence[W]) -> W:
-    """The mean of the iterates, which is what the utility theorems speak of."""
-    return models[-1].reweighted(np.mean([m.weights for m in models], axis=0))
+def average(models: Iterable[W]) -> W:
+    """The mean of the iterates, at least one, which is what the utility theorems speak of."""
+    last, times, total = None, 0, np.zeros(())
+    for times, last in enumerate(models, 1):
+        total = total + last.weights
+    assert last is not None
+    return last.reweighted(total / times)

@@ -15,6 +15,8 @@ from admeasure.mechanisms.base import LearnsFromPublic, Mechanism, Outcome, Plan
 from admeasure.mechanisms.dualquery import DualQuery
 from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.gaussian import Gaussian
+from admeasure.mechanisms.gem import Gem
+from admeasure.mechanisms.gem_pub import GemPub
 from admeasure.mechanisms.independent import Independent
 from admeasure.mechanisms.ji_elkan import JiElkan
 from admeasure.mechanisms.mst import Mst
@@ -43,6 +45,8 @@ REGISTRY: dict[str, type[Mechanism]] = {
         JiElkan,
         DualQuery,
         Fem,
+        Gem,
+        GemPub,
         Rap,
         RapSoftmax,
         AllZero,

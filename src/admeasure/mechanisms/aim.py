@@ -96,6 +96,7 @@ class Aim:
         weights = closure_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
+        curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
         family = self._family
         log = list(curator.measure(one_way, alpha * each * len(one_way)))
         model = family.update(family.init(domain, zeros), log)

@@ -59,8 +59,8 @@ class DualQuery:
     """
 
     rounds: int | None = None
-    samples: int = 50
-    eta: float = 4.0
+    samples: int = 25
+    eta: float = 3.0
     seconds: float = 5.0
     solver: Solver = "auto"
 
@@ -104,7 +104,7 @@ class DualQuery:
         limited, notes = 0, []
         for t, share in enumerate(shares, 1):
             sampled = self._sample(curator, workload, found, total, share, rng)
-            best = oracle.best(Counter(sampled))
+            best = oracle.best(Counter(sampled), rng=rng)
             if best is None:
                 notes.append(_ended(t, self.seconds))
                 break

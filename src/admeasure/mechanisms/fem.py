@@ -4,7 +4,8 @@ Wu 2020), under zCDP; see also Liu, Vietri and Wu (2021), appendix A.2.
 Round t chooses one query, among queries and negations, that the last round's records answer too
 high, and then finds s records, each with the least Σ_{i<=t} q_i(x) + <x, η> for a perturbation η of
 its own, exponential in each coordinate of the one-hot record. The release is the uniform
-distribution on all T s records.
+distribution on the records of the second half of the rounds (so does the authors' code: early
+rounds know few queries), or on all T s of them, as the theorem has it.
 
 What is released and what it costs. Nothing is measured. The choice of a round is the exponential
 mechanism with score q(last records) - q(D) in rows, of sensitivity m, the rows of one person, under
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,7 +33,12 @@ from admeasure.mechanisms.base import Item, Outcome, Plan
 from admeasure.mechanisms.dualquery import limit_note
 from admeasure.mechanisms.oracle import Found, Oracle, Solver
 from admeasure.mechanisms.records import Record, answers, completed, model_of, uniform
-from admeasure.mechanisms.reweighting import ROWS_SHARE, at_least_one
+from admeasure.mechanisms.reweighting import (
+    MOST_ROUNDS,
+    ROWS_SHARE,
+    at_least_one,
+    balanced_rounds,
+)
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
@@ -48,14 +54,17 @@ FIRST = 100
 class Fem:
     """Records that avoid all queries answered too high, `samples` of them a round.
 
-    `rounds`: T; None takes a number from the budget. `perturbation`: the mean of the exponential
-    noise, in queries; None takes sqrt(T) / 2. `seconds`: the most time for one call of the solver.
-    `threads`: calls at a time.
+    `rounds`: T; None takes a number from the budget and the noisy number of rows. `samples`: s;
+    None takes the authors' 100 where all records are compared and 20 where a program is solved.
+    `perturbation`: the mean of the exponential noise, in queries; None takes sqrt(T) / 2.
+    `output`: records of the second half of the rounds, or of all. `seconds`: the most time for one
+    call of the solver. `threads`: calls at a time.
     """
 
     rounds: int | None = None
-    samples: int = 10
+    samples: int | None = None
     perturbation: float | None = None
+    output: Literal["half", "all"] = "half"
     seconds: float = 5.0
     solver: Solver = "auto"
     threads: int = 2
@@ -83,7 +92,9 @@ class Fem:
             noise = sigma_for(counting, unit.max_rows**2)
             items = (Item("number of rows", counting, noise), *items)
         cells = sum(domain.cells(c) for c in workload.marginals())
-        seconds = rounds * self.samples * 0.05 / self.threads
+        oracle = Oracle(domain, (), self.seconds, self.solver)
+        call = 4e-9 * domain.cells() if oracle.engine == "enumeration" else 0.05
+        seconds = rounds * (0.02 + self._samples(oracle) * call / self.threads)
         return Plan(items, str(rounds), None, cells * 64 / 2**20, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
@@ -97,7 +108,7 @@ class Fem:
         drawn = [uniform(domain, zeros, rng) for _ in range(FIRST)]
         last: list[Record] = [r for r in drawn if r is not None] or [_first(oracle, rng)]
         chosen: list[Query] = []
-        found: list[Record] = []
+        found: list[list[Record]] = []
         calls, limited, notes, done = 0, 0, [], 0
         for t in range(1, rounds + 1):
             score = SignedError(answers(model_of(last, domain, total), workload))
@@ -113,7 +124,7 @@ class Fem:
                 )
                 break
             last, done = records, t
-            found += records
+            found.append(records)
         if not found:
             raise ResourceError(
                 f"fem: the solver found no record in {self.seconds:g} seconds. The number of rows "
@@ -121,7 +132,9 @@ class Fem:
             )
         if limited:
             notes.append(limit_note(limited, calls, self.seconds))
-        return Outcome(model_of(found, domain, total), done, notes=tuple(notes))
+        kept = found[done // 2 :] if self.output == "half" else found
+        released = [record for records in kept for record in records]
+        return Outcome(model_of(released, domain, total), done, notes=tuple(notes))
 
     def _solve(
         self, oracle: Oracle, chosen: Sequence[Query], rounds: int, rng: np.random.Generator
@@ -131,17 +144,18 @@ class Fem:
         scale = self.perturbation or math.sqrt(rounds) / 2
         noises = [
             {c: rng.exponential(scale, oracle.domain[c]) for c in oracle.domain.columns}
-            for _ in range(self.samples)
+            for _ in range(self._samples(oracle))
         ]
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(lambda costs: oracle.best(queries, costs), noises))
 
+    def _samples(self, oracle: Oracle) -> int:
+        return self.samples or (100 if oracle.engine == "enumeration" else 20)
+
     def _rounds(self, rho: Fraction, total: float, unit: Unit) -> int:
-        """As many as leave each choice able to tell errors of a hundredth of the rows apart."""
         if self.rounds is not None:
             return self.rounds
-        wanted = 8 * float(rho) * (total / 100 / (5 * unit.max_rows)) ** 2
-        return max(5, min(100, int(wanted)))
+        return max(5, min(MOST_ROUNDS, round(balanced_rounds(rho, total, unit))))
 
 
 def _first(oracle: Oracle, rng: np.random.Generator) -> Record:

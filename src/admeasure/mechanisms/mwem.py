@@ -53,7 +53,7 @@ class Mwem:
 
     @property
     def _loop(self) -> Loop:
-        return Loop(self.rounds, self.measure, self.select, self.output)
+        return Loop(self.rounds, self.measure, self.select, self.output, pace=1.0)
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)

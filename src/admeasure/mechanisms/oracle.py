@@ -2,10 +2,11 @@
 
     minimise over records x   Σ_i w_i q_i(x) + Σ_c cost_c(x_c)
 
-An NP-hard problem, handed to OR-tools' CP-SAT or, where that is not installed, to HiGHS through
-scipy. Variables: b[c, l] for "column c has level l", one of each column; y_i >= q_i(x). A query
-that counts records meeting at least r of k conditions L_1 … L_k (each a sum of b's) is
-Σ L <= r - 1 + (k - r + 1) y. Products of levels that cannot occur, Σ L <= k - 1.
+On a small domain all records are compared (`enumeration`). In general it is an NP-hard problem,
+handed to OR-tools' CP-SAT or, where that is not installed, to HiGHS through scipy. Variables:
+b[c, l] for "column c has level l", one of each column; y_i >= q_i(x). A query that counts records
+meeting at least r of k conditions L_1 … L_k (each a sum of b's) is Σ L <= r - 1 + (k - r + 1) y.
+Products of levels that cannot occur, Σ L <= k - 1.
 
 Everything here is computed from released results; nothing is private.
 """
@@ -24,10 +25,12 @@ from scipy.optimize import LinearConstraint, milp
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
+from admeasure.mechanisms.enumeration import MAX_RECORDS, Enumeration
 from admeasure.queries import AtLeast, Cell, Query, ThresholdCell, Where
 from admeasure.schema import Zero
 
-Solver = Literal["auto", "cp-sat", "highs"]
+Engine = Literal["enumeration", "cp-sat", "highs"]
+Solver = Literal["auto", "enumeration", "cp-sat", "highs"]
 Condition = tuple[str, frozenset[int]]
 
 COST_GRID = 1000
@@ -58,10 +61,18 @@ class Oracle:
         )
 
     @cached_property
-    def engine(self) -> Literal["cp-sat", "highs"]:
+    def engine(self) -> Engine:
         """The solver that will be used."""
         if self.solver == "highs":
             return "highs"
+        if self.solver in ("auto", "enumeration"):
+            if self.domain.cells() <= MAX_RECORDS:
+                return "enumeration"
+            if self.solver == "enumeration":
+                raise UsageError(
+                    f"--solver enumeration looks at every record, and the domain has "
+                    f"{float(self.domain.cells()):.3g}; {MAX_RECORDS:.3g} is its limit. Use auto."
+                )
         try:
             import ortools.sat.python.cp_model  # noqa: F401
         except ImportError:
@@ -72,11 +83,22 @@ class Oracle:
             return "highs"
         return "cp-sat"
 
+    @cached_property
+    def _enumeration(self) -> Enumeration:
+        return Enumeration(self.domain, self.zeros)
+
     def best(
-        self, queries: Mapping[Query, float], costs: Mapping[str, np.ndarray] | None = None
+        self,
+        queries: Mapping[Query, float],
+        costs: Mapping[str, np.ndarray] | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Found | None:
         """The record with the smallest sum of weights and costs, or the best one found in time;
-        None where none was found. Columns that play no part are left out of it."""
+        None where none was found. Columns that play no part may be left out of it. `rng` draws
+        among equally good ones where all of them are known; an integer program gives one."""
+        if self.engine == "enumeration":
+            codes = self._enumeration.best(queries, costs or {}, rng)
+            return None if codes is None else Found(codes, proved=True)
         terms = [(*conditions(query), weight) for query, weight in queries.items()]
         costs = costs or {}
         used = {c for parts, _, _ in terms for c, _ in parts} | set(costs)

@@ -63,4 +63,4 @@ class Rap:
     def how(self) -> How:
         from admeasure.families.products.optimise import How
 
-        return How("sparsemax", learning_rate=0.01, steps=self.steps)
+        return How("sparsemax", learning_rate=0.03, steps=self.steps)

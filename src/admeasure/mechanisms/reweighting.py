@@ -7,6 +7,7 @@ how they update; both are handed in.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,18 +30,26 @@ from admeasure.workload import Workload
 ROWS_SHARE = Fraction(1, 50)
 SELECT_SHARE = Fraction(1, 2)
 
+MOST_ROUNDS = 1000
+"""Rounds of one counting query each that no default passes."""
+
 Measure = Literal["cells", "marginals"]
 Output = Literal["last", "average"]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """`rounds` rounds that each choose the worst answered query by `law` and measure it."""
+    """`rounds` rounds that each choose the worst answered query by `law` and measure it.
+
+    `pace`: where `rounds` is None and counting queries are measured, how many rounds are taken for
+    each one of `balanced_rounds`.
+    """
 
     rounds: int | None
     measure: Measure
     law: Law = "exponential"
     output: Output = "last"
+    pace: float = 0.5
 
     def run(
         self,
@@ -55,9 +64,11 @@ class Loop:
         counted = curator.rows(curator.ledger.total * ROWS_SHARE)
         total = max(1.0, float(counted.values))
         rho = curator.remaining
-        rounds = self.rounds or self.default_rounds(curator.domain, workload, rho, total)
+        rounds = self.rounds or self.default_rounds(
+            curator.domain, workload, curator.unit, rho, total
+        )
         first = start(total)
-        models = [
+        iterates = (
             done.after
             for done in adaptive_measurements(
                 curator,
@@ -67,8 +78,9 @@ class Loop:
                 schedule=Even(rho, rounds, SELECT_SHARE),
                 model=first,
             )
-        ]
-        model = average(models) if self.output == "average" else models[-1]
+        )
+        # One model at a time: a thousand of them on a large domain do not fit.
+        model = average(iterates) if self.output == "average" else deque(iterates, maxlen=1).pop()
         return Outcome(model, rounds=rounds, notes=tuple(notes))
 
     def plan(
@@ -77,7 +89,7 @@ class Loop:
         """How the budget is split, and the number of rounds."""
         counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
         left = rho - counting
-        rounds = self.rounds or self.default_rounds(domain, workload, left, rows or 10_000)
+        rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows or 10_000)
         each = left / rounds
         l2_squared = (
             unit.max_rows**2
@@ -95,20 +107,33 @@ class Loop:
         return items, rounds
 
     def default_rounds(
-        self, domain: Domain, workload: Workload, rho: Fraction, total: float
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, total: float
     ) -> int:
-        """As many rounds as leave each measurement's noise below a fiftieth of its table.
+        """From the budget, the (noisy) number of rows and the schema alone.
 
-        A whole marginal of n cells has expected noise sqrt(2/π) σ n in L1, a counting query σ.
+        Counting queries: `pace` times `balanced_rounds`. Whole marginals: as many rounds as leave
+        each measurement's noise below a fiftieth of its table; a marginal of n cells has expected
+        noise sqrt(2/π) σ n in L1.
         """
-        cells = 1.0
-        if self.measure == "marginals":
-            sizes = sorted(domain.cells(c) for c in workload.marginals())
-            cells = HALF_NORMAL * sizes[len(sizes) // 2]
-        sigma = total / 50 / cells
+        if self.measure == "cells":
+            wanted = round(self.pace * balanced_rounds(rho, total, unit))
+            return max(5, min(wanted, MOST_ROUNDS))
+        sizes = sorted(domain.cells(c) for c in workload.marginals())
+        sigma = total / 50 / (HALF_NORMAL * sizes[len(sizes) // 2])
         rounds = int(2 * float(rho * (1 - SELECT_SHARE)) * sigma**2)
-        most = 100 if self.measure == "cells" else 2 * len(workload.marginals())
+        most = 2 * len(workload.marginals())
         return max(min(5, most), min(rounds, most))
+
+
+def balanced_rounds(rho: Fraction, total: float, unit: Unit) -> float:
+    """(n sqrt(ρ) / m)^(2/3), n rows and at most m of them from one person.
+
+    Error that further rounds would remove falls about as 1/T, the noise of a round rises as
+    m sqrt(T) / (n sqrt(ρ)), in shares. They are in balance where T^(3/2) is n sqrt(ρ) / m, up to a
+    constant that the benchmarks of docs/public-data.md show to be near 1 from a uniform start and
+    near 1/2 with a public one or with projections.
+    """
+    return (total * math.sqrt(float(rho)) / unit.max_rows) ** (2 / 3)
 
 
 def at_least_one(mechanism: object, *options: str) -> None:

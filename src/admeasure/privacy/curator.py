@@ -29,9 +29,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -43,15 +44,25 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import Noise
 from admeasure.privacy.race import ArrayScores
-from admeasure.privacy.score import Block, Exact, Score, StreamedScore
+from admeasure.privacy.reading import Ahead
+from admeasure.privacy.score import Score, StreamedScore
+from admeasure.privacy.truth import Lent, of_cells
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Marginal, Query, from_record, to_record
+from admeasure.queries import (
+    Cell,
+    Marginal,
+    Predicate,
+    Query,
+    ThresholdCell,
+    from_record,
+    to_record,
+)
 
 if TYPE_CHECKING:
     from admeasure.sources import Source
 
 CACHE_CELLS = 1 << 27
-"""Counts kept between calls (1 GB), and as many exact answers of queries that are streamed."""
+"""Counts kept between calls (1 GB). `truth` keeps as much of queries that are streamed."""
 
 BATCH_CELLS = 1 << 24
 """Counts read at a time where they are not kept (128 MB), or one marginal where it is larger."""
@@ -118,7 +129,10 @@ class Curator:
         self._source = source
         self._noise = noise
         self._cache: dict[Columns, np.ndarray] = {}
-        self._exact: dict[Query, Exact] = {}
+        self._expected: dict[Columns, None] = {}
+        self._tables = _Tables(self, [])
+        self._ahead = Ahead(self.domain, source, lambda columns: self._tables.of(columns))
+        self._lent = Lent(self._ahead)
 
     @property
     def remaining(self) -> Fraction:
@@ -242,50 +256,51 @@ class Curator:
         """The winners among everything on offer, of which one block is held at a time."""
         race = self._noise.race(step, k)
         tables = _Tables(self, [query.columns for query in candidates])
-        ends, held, cells = [0], [], 0
-        streamed = isinstance(score, StreamedScore)
-        for query in candidates:
-            offered = 0
-            if streamed:
-                for block in self._streamed(score, query, tables):
-                    race.add(block.scores, block.without)
-                    offered += block.scores.size
-            else:  # small tables enter the race together: a block of its own each costs more
+        ends, places, held, cells = [0], [], [], 0
+        if isinstance(score, StreamedScore):
+            self._tables = _Tables(self, self._ahead.expect(candidates))
+            for block in score.blocks(candidates, self._lent):
+                race.add(block.scores, block.without)
+                ends.append(ends[-1] + block.scores.size)
+                places.append(block.place)
+        else:
+            for query in candidates:
+                # Small tables enter the race together: a block of its own each costs more.
                 held.append(np.ravel(score.of(query, tables.of(query.columns))))
-                offered = held[-1].size
-                cells += offered
+                ends.append(ends[-1] + held[-1].size)
+                places.append(partial(_of_one, query))
+                cells += held[-1].size
                 if cells >= RACE_CELLS:
                     race.add(ArrayScores(np.concatenate(held)))
                     held, cells = [], 0
-            ends.append(ends[-1] + offered)
-        if held:
-            race.add(ArrayScores(np.concatenate(held)))
+            if held:
+                race.add(ArrayScores(np.concatenate(held)))
         found = []
         for pick in race.result():
             which = int(np.searchsorted(ends, pick, side="right")) - 1
-            found.append(score.chosen(candidates[which], pick - ends[which]))
+            found.append(score.chosen(*places[which](pick - ends[which])))
         return found
 
-    def _streamed(self, score: StreamedScore, query: Query, tables: _Tables) -> Iterator[Block]:
-        exact = self._exact.get(query)
-        if exact is None:
-            answers = np.ravel(query.answer(tables.of(query.columns)))
-            small = answers.size == 0 or answers.max() < 2**31
-            exact = Exact(answers.astype(np.int32) if small else answers)
-            kept = sum(e.values.size for e in self._exact.values())
-            if kept + answers.size <= CACHE_CELLS:
-                self._exact[query] = exact
-        yield from score.blocks(query, exact)
+    def expect(self, marginals: Sequence[Columns]) -> None:
+        """Say which marginals later steps may need, so that the first step that reads the table
+        counts them in the same pass. Releases nothing, and reads nothing yet.
+
+        Of a table in memory, where another pass costs little, a few are worth it and many not."""
+        cells = sum(map(self.domain.cells, marginals))
+        if cells <= BATCH_CELLS or not getattr(self._source, "in_memory", False):
+            self._expected |= dict.fromkeys(marginals)
 
     def read(self, marginals: Sequence[Columns]) -> None:
-        """Count these marginals now, in one pass over the table. Releases nothing.
+        """Count these marginals now, in one pass over the table, and with them what is expected.
+        Releases nothing.
 
         What passes the limit of what is kept is left for later."""
         missing, room = [], CACHE_CELLS - sum(t.size for t in self._cache.values())
-        for columns in dict.fromkeys(marginals):
+        for columns in dict.fromkeys((*marginals, *self._expected)):
             if columns not in self._cache and self.domain.cells(columns) <= room:
                 missing.append(columns)
                 room -= self.domain.cells(columns)
+        self._expected = {}
         if missing:
             tables = self._source.counts(missing)
             self._cache.update(zip(missing, tables, strict=True))
@@ -303,12 +318,19 @@ class Curator:
         self.ledger.charge(rho, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
-            counts = tables.of(query.columns)
-            exact = np.asarray(query.answer(counts), dtype=np.int64)
+            exact = self._exact(query, tables)
             self.journal.intend(asked, room=longest_packed(exact.shape))
             noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
             event = self.journal.record(asked, {"values": pack(exact + noise)})
         return Measurement(query, unpack(event["values"]), sigma)
+
+    def _exact(self, query: Query, tables: _Tables) -> np.ndarray:
+        if isinstance(query, Predicate):
+            return query.of_sparse(self._ahead.sparse(query.columns))
+        large = self.domain.cells(query.columns) > BATCH_CELLS
+        if large and isinstance(query, Cell | ThresholdCell):
+            return of_cells(query, self._ahead.sparse(query.columns))
+        return np.asarray(query.answer(tables.of(query.columns)), dtype=np.int64)
 
     def _counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         tables = _Tables(self, marginals)
@@ -354,6 +376,10 @@ class _Tables:
 def _longest_record(domain: Domain) -> int:
     """Bytes that no record of one chosen query passes: every column, each with a code."""
     return 128 + sum(len(json.dumps(column)) + 32 for column in domain.columns)
+
+
+def _of_one(query: Query, index: int) -> tuple[Query, int]:
+    return query, index
 
 
 def _digest(candidates: Sequence[Query]) -> str:

@@ -35,6 +35,19 @@ from admeasure.errors import ReleaseError, UsageError
 Event = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How a run that learns is doing: computed from privatised numbers alone.
+
+    `error`: the largest distance of the model from the newest noisy answers before it learned from
+    them, in shares of the rows; `loss`: where training ended.
+    """
+
+    round: int
+    error: float
+    loss: float
+
+
 def pack(values: np.ndarray) -> Event:
     """An integer array as text that JSON can carry."""
     raw = np.asarray(values, dtype="<i8", order="C")
@@ -73,11 +86,12 @@ class Journal:
     """Results in the order in which they were given out, in memory.
 
     `listeners` hear of every event as it happens; progress bars are listeners. Events hold
-    privatised results only.
+    privatised results only. `watchers` are shown how a run is doing; that is not recorded.
     """
 
     events: list[Event] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    watchers: list[Callable[[Progress], None]] = field(default_factory=list)
     _results: list[Event] = field(default_factory=list)
     _replayed: int = 0
 
@@ -107,6 +121,11 @@ class Journal:
         self._replayed += 1
         self._tell(event)
         return event
+
+    def show(self, progress: Progress) -> None:
+        """Tell whoever watches the run."""
+        for watcher in self.watchers:
+            watcher(progress)
 
     def _append(self, event: Event) -> None:
         self.events.append(event)

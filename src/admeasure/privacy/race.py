@@ -20,6 +20,12 @@ are found, by the gaps between them, and get the rest of their digits. Every U h
   little more than 2^-b; a success is kept with probability 2^-b / p', decided exactly.
 - Given V_b the digits that follow are independent and fair: U = 1 - 2^-b (1 - W), W uniform.
 
+Where no good limit is known yet, V_b is decided first, for a fixed and small b: the candidates with
+V_b are found and enter, which sets a limit, and with it a cut. Those above the cut get a U under
+the condition that V_b is false, drawn until it is. They are few. With weights w = exp(step ·
+score) the limit t that the candidates with V_b give is about where Σ min(2^-b, t w) = k, and each
+candidate above the cut (t w > 2^-b) adds 2^-b to that sum: there are at most about k 2^b of them.
+
 Floating point decides an arrival only where its error bound leaves no doubt; `exact` decides the
 rest from the same digits and more of them, as in `samplers`. Nothing here reads data or spends
 budget; positions and scores are private until `result` is called by who was charged for it.
@@ -42,7 +48,10 @@ MOST_ONES = 40
 """The most leading ones that are asked for: beyond, gaps would pass what a float holds exactly."""
 
 HEAD = 8192
-"""Candidates that get a whole U each before there is a limit."""
+"""Candidates that get a whole U each before there is a limit, where a block is small."""
+
+FEW_BITS = 16
+"""Where V_b is decided first, 2^b k is at most two to this power."""
 
 ROUNDING = 1e-9
 """Added to a sum of a few floats below 2^10: more than its rounding."""
@@ -114,10 +123,11 @@ class Race:
         """More candidates, those at the positions `without` left out."""
         size, barred = block.size, np.empty(0, np.int64) if without is None else without
         head = 0
-        while head < size and len(self._index) < self._k:
-            first = np.arange(head, min(size, head + max(HEAD, 4 * self._k)))
-            head += len(first)
-            self._enter(np.setdiff1d(first, barred), block, ones=0)
+        if size >> self._first_ones < 4 * self._k:
+            while head < size and len(self._index) < self._k:
+                first = np.arange(head, min(size, head + max(HEAD, 4 * self._k)))
+                head += len(first)
+                self._enter(np.setdiff1d(first, barred), block, ones=0)
         if head < size:
             self._rest(block, head, barred)
         self._seen += size
@@ -140,27 +150,42 @@ class Race:
         behind = self._step * (self._best - int(self._scores[i]))
         return LazyUniform(self._bits, prefix, ones + PREFIX), behind
 
+    @property
+    def _first_ones(self) -> int:
+        """The b for which V_b is decided before there is a cut."""
+        return max(1, FEW_BITS - self._k.bit_length())
+
     def _rest(self, block: Scores, head: int, barred: Ints) -> None:
-        """The block from position `head` on, when there is a limit."""
+        """The block from position `head` on: by a cut, or V_b first where that leaves too many."""
         size = block.size
         most = max(HEAD, size >> 6)
         ones = min(MOST_ONES, max(4, (size - head).bit_length() - 4))
-        high = None
-        while ones >= 4:
+        lowest = self._first_ones if (size - head) >> self._first_ones >= self._k else 4
+        while ones >= lowest and self._limit < math.inf:
             high = block.above(self._cut(ones), most)
             if high is not None:
-                break
+                tall = high[0][high[0] >= head]
+                lucky = head + self._with_ones(ones, size - head)
+                self._enter(np.setdiff1d(tall, barred), block, ones=0)
+                self._enter(np.setdiff1d(lucky, np.union1d(tall, barred)), block, ones=ones)
+                return
             ones -= 4
-        if high is None:
-            for low in range(head, size, 1 << 16):
-                part = np.arange(low, min(size, low + (1 << 16)))
-                self._enter(np.setdiff1d(part, barred, assume_unique=True), block, ones=0)
-            return
-        tall = high[0][high[0] >= head]
+        self._ones_first(block, head, barred)
+
+    def _ones_first(self, block: Scores, head: int, barred: Ints) -> None:
+        ones, size = self._first_ones, block.size
         lucky = head + self._with_ones(ones, size - head)
-        self._enter(np.setdiff1d(tall, barred, assume_unique=True), block, ones=0)
-        lucky = np.setdiff1d(lucky, np.concatenate([tall, barred]), assume_unique=True)
-        self._enter(lucky, block, ones=ones)
+        self._enter(np.setdiff1d(lucky, barred), block, ones=ones)
+        known = self._limit < math.inf
+        high = block.above(self._cut(ones), max(HEAD, size >> 2)) if known else None
+        if high is not None:
+            tall = np.setdiff1d(high[0][high[0] >= head], np.union1d(lucky, barred))
+            self._enter(tall, block, ones=0, never=ones)
+            return
+        for low in range(head, size, 1 << 16):
+            part = np.arange(low, min(size, low + (1 << 16)))
+            part = np.setdiff1d(part, np.union1d(lucky, barred), assume_unique=True)
+            self._enter(part, block, ones=0, never=ones)
 
     def _cut(self, ones: int) -> int:
         """The highest score that loses for sure unless U begins with so many ones."""
@@ -204,8 +229,10 @@ class Race:
                 return False
             uniform.refine()
 
-    def _enter(self, positions: Ints, block: Scores, ones: int) -> None:
-        """Draw the digits after the leading ones, and keep who may win."""
+    def _enter(self, positions: Ints, block: Scores, ones: int, never: int = 0) -> None:
+        """Draw the digits after the leading ones, and keep who may win.
+
+        With `never`, U is known not to begin with so many ones."""
         if not len(positions):
             return
         scores = block.at(positions)
@@ -215,6 +242,8 @@ class Race:
             self._low, self._high = self._times(self._words, self._ones, self._scores)
             self._tighten()
         words = self._bits.words(len(positions))
+        if never:
+            words = self._without_ones(words, never)
         prefix = np.full(len(positions), ones, np.int64)
         low, high = self._times(words, prefix, scores)
         new = low <= self._limit
@@ -225,6 +254,13 @@ class Race:
         self._low = np.concatenate([self._low, low[new]])
         self._high = np.concatenate([self._high, high[new]])
         self._tighten()
+
+    def _without_ones(self, words: Words, ones: int) -> Words:
+        """Draw those words again that begin with so many ones, until none does."""
+        words, shift, all_ones = words.copy(), np.uint64(64 - ones), np.uint64(2**ones - 1)
+        while len(again := np.flatnonzero(words >> shift == all_ones)):
+            words[again] = self._bits.words(len(again))
+        return words
 
     def _times(self, words: Words, ones: Ints, scores: Ints) -> tuple[samplers.Floats, ...]:
         behind = np.uint64(self._best % 2**64) - scores.view(np.uint64)

@@ -9,14 +9,16 @@ counts, to multiples of 1/GRID. From there on arithmetic is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.privacy.race import Scores
+from admeasure.privacy.truth import Exact as Exact
+from admeasure.privacy.truth import Lent
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 
@@ -52,28 +54,16 @@ class Score(Protocol):
         ...
 
 
-class Exact:
-    """The exact answers of one query, flat. Private: the curator makes it, keeps it and lends it
-    to a score while it chooses."""
-
-    __slots__ = ("_copy", "values")
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-        self._copy: Any = None
-
-    def copied(self, put: Callable[[np.ndarray], Any]) -> Any:
-        """A copy of the values where `put` puts them (a device), made once."""
-        if self._copy is None:
-            self._copy = put(self.values)
-        return self._copy
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Scores of some of what a query offers; those at the positions `without` are not on offer."""
+    """Scores of some of what queries offer; those at the positions `without` are not on offer.
+
+    `place` says of a position which query offers it, and as which of all that the query offers. It
+    holds no scores: it is kept when they are gone.
+    """
 
     scores: Scores
+    place: Callable[[int], tuple[Query, int]]
     without: np.ndarray | None = None
 
 
@@ -89,8 +79,8 @@ class StreamedScore(Protocol):
         """The most that any one integer can move between neighbours."""
         ...
 
-    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
-        """The scores of what `query` offers, in order, from its exact answers."""
+    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+        """The scores of all that the queries offer, each once, from their exact answers."""
         ...
 
     def chosen(self, query: Query, index: int) -> Query:

@@ -8,20 +8,27 @@ Nothing here is private: it is a computation on answers q(D) that are given to i
 private table the result is NOT PRIVATE; `screening` releases it with noise.
 
 A query that counts no record of S is answered 0 by every μ, so f(S) is at least the largest such
-answer (`floor`). The others make a matrix game, solved in one of two ways:
+answer (`floor`), and on real tables it often is that. The others make a matrix game, solved in one
+of three ways. Any signed weights v on the queries with ||v||_1 <= 1 give a lower bound,
+
+    f(S) >= <v, q(D)> - max over records x of Σ_q v_q q(x),
+
+and any μ an upper one, so every answer comes with a gap that certifies it.
 
 - `exact`: linear programming (HiGHS) over all queries at once, for small problems.
+- `by_levels`: for a level ℓ just above the best lower bound, minimise Σ_q (|q(D) - q(μ)| - ℓ)₊² by
+  L-BFGS, μ = softmax of free numbers. Either the sum reaches 0, and all errors are below ℓ, or its
+  minimiser has f(S) > ℓ proved by v_q ∝ ±(|q(D) - q(μ)| - ℓ)₊: at a minimum Σ_q v_q q(x) is the
+  same for all x that μ uses and nowhere larger, so the bound is Σ_q |v_q| |q(D) - q(μ)|, a mean of
+  errors above ℓ. Then ℓ is raised to it.
 - `first_order`: accelerated mirror descent with entropy prox (Auslender and Teboulle 2006; Tseng
-  2008, Algorithm 1) on a smoothed maximum (Nesterov 2005), the smoothing made finer in stages. Any
-  signed weights v on the queries with ||v||_1 <= 1 give a lower bound,
-
-      f(S) >= <v, q(D)> - max over records x of Σ_q v_q q(x),
-
-  and any μ an upper one, so every answer comes with a gap that certifies it.
+  2008, Algorithm 1) on a smoothed maximum (Nesterov 2005), the smoothing made finer in stages. Much
+  slower; it goes on where `by_levels` gets stuck in rounding, and is proved to end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Sequence
@@ -29,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 from admeasure.families.support import SupportModel
 from admeasure.queries import Marginal, Query
@@ -37,8 +44,19 @@ from admeasure.queries import Marginal, Query
 EXACT_ENTRIES = 200_000
 """Entries of the query matrix up to which a linear program is solved."""
 
+SPARSE_ENTRIES = 30_000_000
+"""Entries up to which the query matrix is kept (twelve bytes each) because that is faster."""
+
 STAGE = 60
 """Steps before the smoothing is made finer."""
+
+LEVEL_STEPS = 300
+"""Steps of L-BFGS before it is asked again what has been proved."""
+
+LOSS_SCALE = 1e8
+
+MOST_LEVELS = 200
+"""Rounds of `LEVEL_STEPS` steps after which `first_order` takes over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +88,10 @@ def best_mixture(
     game = Game(support, queries, answers)
     if game.entries <= EXACT_ENTRIES and (found := exact(game)).gap <= gap:
         return found
-    return first_order(game, gap, seconds)
+    started = time.perf_counter()
+    found = by_levels(game, gap, seconds)
+    left = seconds - (time.perf_counter() - started)
+    return found if found.gap <= gap or left <= 0 else first_order(game, gap, left, found)
 
 
 class Game:
@@ -87,19 +108,34 @@ class Game:
         self._columns = [q.columns for q in queries]
         self.answers = np.concatenate([np.ravel(a) for a in answers]).astype(np.float64)
         self._ends = np.cumsum([0] + [np.size(a) for a in answers])
+        self._kept: sparse.csr_matrix | None = None
         self.seen = self.product(np.ones(self.records)) > 0
         self.floor = float(self.answers[~self.seen].max(initial=0.0))
         self.entries = self.records * len(self.queries)
+        plain = all(isinstance(q, Marginal) for q in queries)
+        if self.entries <= (SPARSE_ENTRIES if plain else EXACT_ENTRIES):
+            self._kept = _matrix(self)
+
+    @property
+    def matrix(self) -> sparse.csr_matrix:
+        """q(x) for every seen query and record."""
+        return _matrix(self) if self._kept is None else self._kept
 
     def product(self, weights: np.ndarray) -> np.ndarray:
         """Σ_x weights(x) q(x) for every query."""
+        if self._kept is not None:
+            found = np.zeros(self.answers.size)
+            found[self.seen] = self._kept @ weights
+            return found
         tables = self._tally.counts(weights, self._columns)
         return np.concatenate(
             [np.ravel(q.answer(t)) for q, t in zip(self.queries, tables, strict=True)]
         )
 
     def transposed(self, values: np.ndarray) -> np.ndarray:
-        """Σ_q values(q) q(x) for every record."""
+        """Σ_q values(q) q(x) for every record; queries that no record counts in are left out."""
+        if self._kept is not None:
+            return self._kept.T @ values[self.seen]
         found = np.zeros(self.records)
         for i, query in enumerate(self.queries):
             shape = query.shape(self.support.domain)
@@ -124,7 +160,7 @@ def exact(game: Game) -> Mixture:
     The lower bound is computed from the program's multipliers, so it holds whatever the solver's
     own tolerances are.
     """
-    matrix = game.total * _matrix(game)
+    matrix = game.total * game.matrix
     a = game.answers[game.seen]
     column = sparse.csr_matrix(np.ones((matrix.shape[0], 1)))
     found = linprog(
@@ -149,7 +185,7 @@ def exact(game: Game) -> Mixture:
 
 
 def _matrix(game: Game) -> sparse.csr_matrix:
-    """q(x) for every seen query and record; only for small problems."""
+    """q(x) for every seen query and record."""
     domain, tally, blocks = game.support.domain, game.support.records.tally, []
     for query in game.queries:
         cells, shape = domain.cells(query.columns), domain.shape(query.columns)
@@ -163,18 +199,72 @@ def _matrix(game: Game) -> sparse.csr_matrix:
     return sparse.csr_matrix(sparse.vstack(blocks))[np.flatnonzero(game.seen)]
 
 
-def first_order(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
+def by_levels(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
+    """Levels ℓ from below, half a gap above what is proved, in shares of the total.
+
+    Ends with the gap closed, or with what was found after `MOST_LEVELS` rounds or `seconds`.
+    """
+    started = time.perf_counter()
+    answers, slack = game.answers / game.total, gap / game.total
+    lower = game.floor / game.total
+    smallest = np.finfo(np.float64).tiny
+    theta = np.log(np.maximum(game.support.weights, smallest))
+    best, weights = math.inf, game.support.weights
+
+    def loss(theta: np.ndarray, level: float) -> tuple[float, np.ndarray]:
+        nonlocal best, weights
+        mu = np.exp(theta - theta.max())
+        mu /= mu.sum()
+        e = np.where(game.seen, answers - game.product(mu), 0.0)
+        error = max(game.floor / game.total, float(np.abs(e).max(initial=0.0)))
+        if error < best:
+            best, weights = error, mu
+        if best <= lower + slack or time.perf_counter() - started >= seconds:
+            raise _Reached
+        over = np.sign(e) * np.maximum(np.abs(e) - level, 0.0)
+        slope = -game.transposed(over)
+        # Squares of small shares are tiny, and the solver's tolerances are absolute.
+        return LOSS_SCALE / 2 * float(over @ over), LOSS_SCALE * mu * (slope - mu @ slope)
+
+    with contextlib.suppress(_Reached):
+        for _ in range(MOST_LEVELS):
+            level = lower + slack / 2
+            found = minimize(
+                loss,
+                theta,
+                args=(level,),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": LEVEL_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-12},
+            )
+            theta = found.x
+            mu = np.exp(theta - theta.max())
+            e = np.where(game.seen, answers - game.product(mu / mu.sum()), 0.0)
+            over = np.sign(e) * np.maximum(np.abs(e) - level, 0.0)
+            if over.any():
+                lower = max(lower, game.bound(over / np.abs(over).sum()) / game.total)
+    return Mixture(best * game.total, min(lower, best) * game.total, weights)
+
+
+class _Reached(Exception):
+    """The gap is closed, or time is up: leave the solver."""
+
+
+def first_order(
+    game: Game, gap: float, seconds: float = math.inf, known: Mixture | None = None
+) -> Mixture:
     """Stages of accelerated steps until the gap is closed. Letters: β the smoothing, L the step's
     inverse (found by trial), θ the momentum, x, y and z the three sequences of weights.
 
     Ends always: with smoothing β the gap after k steps is at most β log(2 |Q|) + O(1 / (β k²)).
+    `known`: what another method has found, to begin with.
     """
     started = time.perf_counter()
     scale = max(game.total, 1.0)
-    x = game.support.weights.copy()
+    x = game.support.weights.copy() if known is None else known.weights
     ax = game.product(x)
     best = max(game.floor, float(np.abs(game.errors(ax)).max(initial=0.0)))
-    weights, lower, stage = x, game.floor, 0
+    weights, lower, stage = x, game.floor if known is None else known.lower, 0
     logs = 2 * math.log(2 * max(2, int(game.seen.sum())))
     while best - lower > gap and time.perf_counter() - started < seconds:
         beta = max((best - lower) / logs / 2, 1e-3 * gap / logs)

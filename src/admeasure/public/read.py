@@ -21,8 +21,11 @@ from admeasure.sources.open import is_path
 from admeasure.sources.tables import layout, locate
 
 
-def read_public(data: Any, schema: Schema, *, name: str | None = None) -> PublicTable:
-    """A public table: a path, a frame, a dict of columns, or one that was read before.
+def read_public(
+    data: Any, schema: Schema, *, name: str | None = None, fill: bool = True
+) -> PublicTable:
+    """A public table: a path, a frame, a dict of columns, or one that was read before. Columns that
+    it lacks are filled in, unless `fill` is false.
 
     Rows with a value that the schema has no level for are left out, and a note says how many.
     """
@@ -54,7 +57,7 @@ def read_public(data: Any, schema: Schema, *, name: str | None = None) -> Public
             f"{int((~readable).sum()):,} of {rows:,} rows of {called} have a value in "
             f"{', '.join(strays)} that the schema has no level for, and are left out."
         )
-    return PublicTable.from_codes(codes, schema.domain, name=called, notes=notes)
+    return PublicTable.from_codes(codes, schema.domain, name=called, notes=notes, fill=fill)
 
 
 def _opened(data: Any) -> tuple[list[str], int, Callable[[str], Stored]]:
@@ -94,6 +97,7 @@ def given_public(mechanism: Mechanism, data: Any, schema: Schema) -> Mechanism:
     if not isinstance(mechanism, LearnsFromPublic):
         raise UsageError(
             f"{mechanism.name} learns nothing from a public table. Leave --public out, or use "
-            "pmw-pub or pep-pub."
+            "pmw-pub, pep-pub or gem-pub."
         )
-    return mechanism.with_public(read_public(data, schema))
+    fill = getattr(type(mechanism), "fills_public", True)
+    return mechanism.with_public(read_public(data, schema, fill=fill))

@@ -11,8 +11,13 @@ Sensitivity (Lemma A.2). For a fixed μ each |q(D) - N q(μ)| moves by no more t
 m, the rows of one person, under add/remove as well as replace, since every q counts rows. A maximum
 and a minimum of functions that move by at most m move by at most m. What is computed is a value in
 [F, F + τ], τ = `TOLERANCE` rows by the certificate of `best_mixture`, so it moves by at most m + τ;
-rounding to the grid adds one unit. The computation always ends with that certificate: it has no
-limit of time that a table could make it reach.
+rounding to the grid adds one unit. Nothing is released without that certificate: a value from a
+computation that was cut short, by clock or by a number of steps, would have no such bound, since
+how far it got depends on the table. `time_limit` therefore ends the screening with an error, all of
+the budget charged; that it was reached is a fact about the table that no budget covers.
+
+The noise of k candidates at ρ is sqrt(k) (m + τ) / sqrt(2 ρ) rows each. It is about ranks as much
+as about values: two candidates are tied where their difference is within the noise of both.
 
 A large workload is screened on a part of its marginals, drawn without looking at any table. That
 makes F smaller, and leaves its sensitivity.
@@ -32,7 +37,7 @@ import numpy as np
 from scipy.stats import norm
 
 from admeasure.domain import Columns, Domain
-from admeasure.errors import DataError, UsageError
+from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.families.support import SupportModel
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.convert import rho_of
@@ -49,7 +54,7 @@ from admeasure.schema import Schema
 from admeasure.sources.open import open_source
 from admeasure.workload import Workload, parse_workload
 
-TOLERANCE = 1.0
+TOLERANCE = 0.1
 """Rows by which a computed best-mixture error may be too high."""
 
 ROWS_SHARE = Fraction(1, 10)
@@ -64,6 +69,7 @@ class BestMixtureError:
     name: str
     support: SupportModel
     queries: Sequence[Query]
+    seconds: float = math.inf
 
     def __str__(self) -> str:
         return f"best-mixture error of {self.name}"
@@ -77,7 +83,14 @@ class BestMixtureError:
 
     def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
         answers = [q.answer(t) for q, t in zip(self.queries, tables, strict=True)]
-        found = best_mixture(self.support, self.queries, answers, gap=TOLERANCE)
+        found = best_mixture(
+            self.support, self.queries, answers, gap=TOLERANCE, seconds=self.seconds
+        )
+        if found.gap > TOLERANCE:
+            raise ResourceError(
+                f"The {self} was not certified in {self.seconds:g} seconds. Nothing is released, "
+                "and the budget is charged. Raise --time-limit, or lower --marginals."
+            )
         return np.array(round(found.error * GRID), dtype=np.int64)
 
 
@@ -93,17 +106,23 @@ class Candidate:
     high: float
     verdict: Verdict
     records: int
+    rank: int
+    """One more than the number of candidates that are better by more than the noise."""
+    tied_with: tuple[str, ...] = ()
+    """Candidates that the noise does not tell from this one."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Screening:
-    """Candidates, the best first."""
+    """Candidates by noisy error; the order of tied ones says nothing."""
 
     candidates: tuple[Candidate, ...]
     alternative: float
     """The largest error that measuring every marginal, without public data, would be expected to
     have at the budget of the fit."""
+    resolution: float
+    """The smallest difference of two errors, in shares, that the noise does not hide."""
     rho: float
     epsilon: float
     delta: float
@@ -123,6 +142,7 @@ def screen(
     fit_epsilon: float = 1.0,
     marginals: int = 256,
     confidence: float = 0.95,
+    time_limit: float = math.inf,
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
 ) -> Screening:
@@ -130,12 +150,14 @@ def screen(
 
     Released: one noisy number for each candidate (and the noisy number of rows where it is
     private), at a total cost of (epsilon, delta). Nothing is charged before every public table has
-    been read and found usable.
+    been read and found usable. `time_limit`: seconds for one candidate; see the top of the file.
     """
     if not candidates:
         raise UsageError("Name at least one public table: --public DATA.")
     if not 0 < confidence < 1 or marginals < 1:
         raise UsageError("The confidence lies between 0 and 1, and at least one marginal is used.")
+    if not time_limit > 0:
+        raise UsageError(f"The time limit must be positive; it is {time_limit:g}.")
     if charge_to is not None:
         refuse_unless_private(seed is None)
     if not isinstance(workload, Workload):
@@ -156,24 +178,37 @@ def screen(
         each = curator.remaining / len(public)
         measured = {
             name: curator.statistic(
-                BestMixtureError(name, table.start(total, schema.zeros), queries), each
+                BestMixtureError(name, table.start(total, schema.zeros), queries, time_limit), each
             )
             for name, table in public.items()
         }
     alternative = _alternative(schema.domain, workload, schema.unit, fit_rho, total)
     reach = float(norm.ppf(0.5 + confidence / 2))
+    errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}
+    scale = next(iter(measured.values())).sigma / GRID / total  # the same for all
+    resolution = reach * math.sqrt(2) * scale
     found = []
-    for name, noisy in measured.items():
-        error, scale = float(noisy.values) / GRID / total, noisy.sigma / GRID / total
+    for name, error in sorted(errors.items(), key=lambda item: item[1]):
         low, high = max(0.0, error - reach * scale), max(0.0, error + reach * scale)
         verdict: Verdict = "use" if high < alternative else "unclear"
-        verdict = "do not use" if low >= alternative else verdict
-        records = public[name].records
-        kept = max(0.0, error)
-        found.append(Candidate(name, kept, scale, low, high, verdict, records, notes[name]))
+        found.append(
+            Candidate(
+                name,
+                max(0.0, error),
+                scale,
+                low,
+                high,
+                "do not use" if low >= alternative else verdict,
+                public[name].records,
+                1 + sum(error - other > resolution for other in errors.values()),
+                tuple(n for n, e in errors.items() if n != name and abs(e - error) <= resolution),
+                notes[name],
+            )
+        )
     return Screening(
-        tuple(sorted(found, key=lambda c: c.error)),
+        tuple(found),
         alternative,
+        resolution,
         float(curator.ledger.spent),
         epsilon,
         delta,

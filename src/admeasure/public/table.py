@@ -5,7 +5,8 @@ Nothing here is private, so notes may count rows. What a public table must have:
 - at least one of the schema's columns, and more than one distinct record, or there is nothing to
   reweight;
 - a column that it lacks is filled in with every level, equally often: the largest ignorance. That
-  multiplies the records, and is refused beyond `MAX_RECORDS`;
+  multiplies the records, and is refused beyond `MAX_RECORDS`. A mechanism that learns from the
+  common columns alone asks for a table that is not filled;
 - columns that the schema does not have are never read;
 - a row with a value that the schema has no level for, or that a [[zero]] rules out, is left out.
 """
@@ -48,8 +49,9 @@ class PublicTable:
         *,
         name: str = "the public table",
         notes: Sequence[str] = (),
+        fill: bool = True,
     ) -> PublicTable:
-        """The table of these rows; columns that `codes` lacks are filled in.
+        """The table of these rows; columns that `codes` lacks are filled in unless `fill` is false.
 
         >>> table = PublicTable.from_codes(
         ...     {"a": np.array([0, 1, 1, 1])}, Domain(("a", "b"), (2, 2)))
@@ -72,13 +74,18 @@ class PublicTable:
         found = dict(zip(held, np.ascontiguousarray(distinct.T), strict=True))
         missing = tuple(c for c in domain.columns if c not in codes)
         shares = times / rows
-        if missing:
+        if missing and fill:
             found, shares = _filled(found, shares, missing, domain, name)
             notes = [
                 *notes,
                 f"{name} lacks {', '.join(missing)}: every level is taken to be as frequent.",
             ]
-        return cls(name, domain, found, shares, rows, missing, tuple(notes))
+        return cls(name, domain, found, shares, rows, missing if fill else (), tuple(notes))
+
+    @property
+    def held(self) -> Columns:
+        """The schema's columns that the table has, filled in ones included."""
+        return tuple(c for c in self.domain.columns if c in self.codes)
 
     @property
     def records(self) -> int:
@@ -101,7 +108,8 @@ class PublicTable:
         """Which records no [[zero]] rules out."""
         keep = np.ones(self.records, dtype=bool)
         for zero in zeros:
-            keep &= ~zero.mask[tuple(self.codes[c] for c in zero.columns)]
+            if all(c in self.codes for c in zero.columns):
+                keep &= ~zero.mask[tuple(self.codes[c] for c in zero.columns)]
         return keep
 
     def check(self, domain: Domain, zeros: Sequence[Zero]) -> tuple[str, ...]:
@@ -128,7 +136,7 @@ class PublicTable:
     def digest(self) -> str:
         """A hash of the records and shares."""
         found = hashlib.sha256()
-        for column in self.domain.columns:
+        for column in (c for c in self.domain.columns if c in self.codes):
             found.update(column.encode() + b"\0" + self.codes[column].astype("<i8").tobytes())
         found.update(self.shares.astype("<f8").tobytes())
         return found.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from admeasure.queries.marginal import Cell, Marginal, Where
+from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query
 from admeasure.queries.record import from_record, to_record
 from admeasure.queries.sensitivity import Sensitivity
@@ -12,6 +13,7 @@ __all__ = [
     "AtLeast",
     "Cell",
     "Marginal",
+    "Predicate",
     "Query",
     "Sensitivity",
     "Threshold",

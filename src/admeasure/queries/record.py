@@ -11,6 +11,7 @@ from typing import Any
 
 from admeasure.errors import WorkloadError
 from admeasure.queries.marginal import Cell, Marginal, Where
+from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query
 from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
 
@@ -21,6 +22,7 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "threshold": (Threshold, ("columns", "at_least")),
     "threshold-cell": (ThresholdCell, ("columns", "at_least", "codes")),
     "at-least": (AtLeast, ("columns", "codes", "at_least")),
+    "predicate": (Predicate, ("columns", "name")),
 }
 _NAMES = {kind: name for name, (kind, _) in _KINDS.items()}
 

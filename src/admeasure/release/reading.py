@@ -22,6 +22,7 @@ from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import TreeModel
+from admeasure.families.network.family import NetworkModel
 from admeasure.families.products.family import ProductModel
 from admeasure.families.support import SupportModel
 from admeasure.privacy.journal import Event
@@ -35,7 +36,7 @@ from admeasure.workload import Workload
 
 MODELS = {
     model.kind: model
-    for model in (AnswersModel, ExplicitModel, ProductModel, SupportModel, TreeModel)
+    for model in (AnswersModel, ExplicitModel, NetworkModel, ProductModel, SupportModel, TreeModel)
 }
 EVENTS = ("intent", "measure", "choose", "flip", "statistic")
 

@@ -46,6 +46,7 @@ class Annealed:
 def _taught_little(last: Round[Any]) -> bool:
     """||M_rt(p_t) - M_rt(p_{t-1})||_1 <= sqrt(2/π) σ_t n_rt: the change is no more than noise."""
     (measured,) = last.answers
-    (after,) = last.after.marginals([measured.query.columns])
-    (before,) = last.before.marginals([measured.query.columns])
+    query = measured.query
+    (after,) = map(query.answer, last.after.marginals([query.columns]))
+    (before,) = map(query.answer, last.before.marginals([query.columns]))
     return float(np.abs(after - before).sum()) <= HALF_NORMAL * measured.sigma * after.size

@@ -10,12 +10,12 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from admeasure.domain import Columns
-from admeasure.families import HALF_NORMAL
-from admeasure.families.graphical.family import GraphicalFamily, TreeModel
+from admeasure.families import HALF_NORMAL, Model
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
 from admeasure.privacy.measurement import Measurement
@@ -42,6 +42,14 @@ def closure_weights(workload: Workload) -> dict[Columns, float]:
             reading.setdefault(column, []).append(workload.weight(query))
     total = {column: math.fsum(weights) for column, weights in reading.items()}
     return {r: sum(total[column] for column in r) for r in workload.closure()}
+
+
+class SizedFamily(Protocol):
+    """A family whose models may be kept from growing."""
+
+    def fitting(self, model: Any, candidates: Sequence[Columns], share: float) -> list[Columns]:
+        """The candidates that a model may hold when this share of the budget is used."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +96,7 @@ class ExpectedImprovement:
     the part of the error probability that the round is given, so the choice of round is free.
     """
 
-    family: GraphicalFamily
+    family: SizedFamily
     weights: dict[Columns, float]
     _choices: list[_Choice] = field(default_factory=list)
     _considered: dict[Columns, _Considered] = field(default_factory=dict)
@@ -98,7 +106,7 @@ class ExpectedImprovement:
         self,
         curator: Curator,
         workload: Workload,
-        model: TreeModel,
+        model: Model,
         budget: Budget,
     ) -> Sequence[Query]:
         self._remember(model)
@@ -126,7 +134,7 @@ class ExpectedImprovement:
         )
         return [Marginal(chosen)]
 
-    def _remember(self, after: TreeModel) -> None:
+    def _remember(self, after: Model) -> None:
         """For each candidate of the last round, keep that round or the one kept so far."""
         if not self._open:
             return
@@ -144,9 +152,7 @@ class ExpectedImprovement:
             self._considered[r] = _Considered(t, answer, leaves)
         self._open = {}
 
-    def _candidates(
-        self, model: TreeModel, noise: dict[Columns, float], used: float
-    ) -> list[Columns]:
+    def _candidates(self, model: Model, noise: dict[Columns, float], used: float) -> list[Columns]:
         """C_t of line 13, less what noise would drown."""
         hopeful = [r for r in self.weights if noise[r] <= 2 * model.total]
         hopeful = hopeful or [min(self.weights, key=lambda r: noise[r])]
@@ -156,7 +162,7 @@ class ExpectedImprovement:
         cells = np.cumsum([model.domain.cells(r) for r in fitting])
         return fitting[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
 
-    def evidence(self, measured: Sequence[Measurement], final: TreeModel) -> tuple[Selection, ...]:
+    def evidence(self, measured: Sequence[Measurement], final: Model) -> tuple[Selection, ...]:
         """What the selections say about marginals that no measurement covers.
 
         `measured`: everything measured, the selected marginals last and in order.

@@ -65,6 +65,26 @@ class MarginalError:
 
 
 @dataclass(frozen=True, eq=False)
+class LargestError:
+    """max_x |M_r(D)(x) - M_r(model)(x)|: one score for each whole marginal, by its worst cell.
+
+    No cell moves by more than `unit.max_rows` between neighbours, so neither does the largest.
+    """
+
+    answers: Mapping[Columns, np.ndarray]
+
+    def sensitivity(self, unit: Unit) -> int:
+        return unit.max_rows * GRID
+
+    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
+        believed = to_grid(self.answers[query.columns])
+        return np.array([int(np.abs((counts << GRID_BITS) - believed).max())])
+
+    def chosen(self, query: Query, index: int) -> Query:
+        return query
+
+
+@dataclass(frozen=True, eq=False)
 class CellError:
     """|q(D) - q(model)|: one score for each cell of each candidate marginal or threshold."""
 

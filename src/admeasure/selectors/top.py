@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -28,10 +28,31 @@ from admeasure.families import HALF_NORMAL, Model
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.race import ArrayScores, Scores
-from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, Block, Exact, to_grid
+from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, Block, to_grid
+from admeasure.privacy.truth import Answers, Lent
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.workload import Workload
+
+
+class Batch(Protocol):
+    """Scores of several queries together."""
+
+    @property
+    def scores(self) -> Scores: ...
+
+    def place(self, position: int) -> tuple[Query, int]:
+        """Which query offers a position, and as which of its cells."""
+        ...
+
+    def positions(self, query: Query, indices: np.ndarray) -> np.ndarray:
+        """Where those of the query's cells stand that are in this batch."""
+        ...
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Those with cells in this batch."""
+        ...
 
 
 class BlockModel(Model, Protocol):
@@ -41,7 +62,9 @@ class BlockModel(Model, Protocol):
         """Expected counts of all cells or targets, flat, in C order."""
         ...
 
-    def device_scores(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores] | None:
+    def device_scores(
+        self, queries: Sequence[Marginal | Threshold], exact: Lent
+    ) -> Iterator[Batch] | None:
         """The scores of `CellErrors`, computed where the model lies; None for in memory."""
         ...
 
@@ -56,24 +79,30 @@ class CellErrors:
     def sensitivity(self, unit: Unit) -> int:
         return unit.max_rows * GRID
 
-    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
-        assert isinstance(query, Marginal | Threshold)
-        without = self._without.get(_of(query), np.empty(0, np.int64))
-        start = 0
-        scores = self.model.device_scores(query, exact)
-        for block in self._on_host(query, exact) if scores is None else scores:
-            inside = (without >= start) & (without < start + block.size)
-            yield Block(block, without[inside] - start)
-            start += block.size
+    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+        asked = [q for q in queries if isinstance(q, Marginal | Threshold)]
+        batches = self.model.device_scores(asked, exact)
+        if batches is None:
+            for query in asked:
+                yield from self._on_host(query, exact)
+            return
+        for batch in batches:
+            barred = [batch.positions(q, self._barred(q)) for q in batch.queries]
+            yield Block(batch.scores, batch.place, np.concatenate(barred))
 
-    def _on_host(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores]:
-        start = 0
-        for answers in self.model.blocks(query):
-            part = exact.values[start : start + answers.size].astype(np.int64)
-            part <<= GRID_BITS
-            part -= to_grid(answers)
-            yield ArrayScores(np.abs(part, out=part))
-            start += answers.size
+    def _on_host(self, query: Marginal | Threshold, exact: Lent) -> Iterator[Block]:
+        barred, answers, start = self._barred(query), exact.of(query), 0
+        for believed in self.model.blocks(query):
+            end = start + believed.size
+            scores = _differences(answers, believed, start)
+            inside = (barred >= start) & (barred < end)
+            place = partial(_after, query, start)
+            yield Block(ArrayScores(np.abs(scores, out=scores)), place, barred[inside] - start)
+            start = end
+
+    def _barred(self, query: Query) -> np.ndarray:
+        assert isinstance(query, Marginal | Threshold)
+        return self._without.get(_of(query), np.empty(0, np.int64))
 
     def chosen(self, query: Query, index: int) -> Query:
         assert isinstance(query, Marginal | Threshold)
@@ -104,17 +133,16 @@ class MarginalErrors:
     def sensitivity(self, unit: Unit) -> int:
         return unit.rows_changed * GRID
 
-    def blocks(self, query: Query, exact: Exact) -> Iterator[Block]:
-        assert isinstance(query, Marginal)
-        start, distance = 0, 0
-        for answers in self.model.blocks(query):
-            part = exact.values[start : start + answers.size].astype(np.int64)
-            part <<= GRID_BITS
-            part -= to_grid(answers)
-            distance += int(np.abs(part, out=part).sum())
-            start += answers.size
-        penalty = round(min(self.penalty * start, LARGEST) * GRID)
-        yield Block(ArrayScores(np.array([distance - penalty])))
+    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+        for query in queries:
+            assert isinstance(query, Marginal)
+            answers, start, distance = exact.of(query), 0, 0
+            for believed in self.model.blocks(query):
+                part = _differences(answers, believed, start)
+                distance += int(np.abs(part, out=part).sum())
+                start += believed.size
+            penalty = round(min(self.penalty * start, LARGEST) * GRID)
+            yield Block(ArrayScores(np.array([distance - penalty])), partial(_after, query, 0))
 
     def chosen(self, query: Query, index: int) -> Query:
         return query
@@ -159,6 +187,18 @@ def distinct(workload: Workload) -> list[Marginal | Threshold]:
         _of(q): Marginal(q.columns) if _of(q)[1] == len(q.columns) else q for q in workload.queries
     }
     return list(found.values())
+
+
+def _differences(answers: Answers, believed: np.ndarray, start: int) -> np.ndarray:
+    """Exact less believed, on the grid, from position `start` on."""
+    part = answers.block(start, start + believed.size)
+    part <<= GRID_BITS
+    part -= to_grid(believed)
+    return part
+
+
+def _after(query: Query, start: int, position: int) -> tuple[Query, int]:
+    return query, start + position
 
 
 def _of(query: Marginal | Threshold | Cell | ThresholdCell) -> tuple[Sequence[str], int]:

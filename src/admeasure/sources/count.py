@@ -83,6 +83,8 @@ def count_in_passes(
     """Counts of rows that can be read again and again, in as few passes as `pass_cells` allows."""
     marginals = [tuple(columns) for columns in marginals]
     check(domain, marginals, max_cells)
+    if not marginals:
+        return []
     homes = _plan(domain, marginals, _joint_limit(rows))
     passes = _passes(domain, homes, pass_cells)
     found: dict[Columns, np.ndarray] = {}
@@ -266,8 +268,7 @@ def check(domain: Domain, marginals: Sequence[Columns], max_cells: int = MAX_CEL
     if cells > max_cells:
         raise ResourceError(
             f"The marginals asked for have {cells:,} cells together, more than the limit of "
-            f"{max_cells:,}. Ask for fewer or smaller marginals, or give columns fewer bins; "
-            "a marginal with far more cells than rows can be counted by `sparse`."
+            f"{max_cells:,}. Ask for fewer or smaller marginals, or give columns fewer bins."
         )
 
 

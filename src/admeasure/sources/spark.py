@@ -26,10 +26,19 @@ from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.values import quoted
-from admeasure.sources.count import MAX_JOINT_CELLS, Counter
+from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns
 from admeasure.sources.spark_ship import ship
 from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
-from admeasure.sources.spark_task import COUNT_FIELDS, Encode, Seen, Tally, add_up, unpack
+from admeasure.sources.spark_task import (
+    COUNT_FIELDS,
+    NO_TEXT,
+    TEXT_END,
+    Encode,
+    Seen,
+    Tally,
+    add_up,
+    unpack,
+)
 from admeasure.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -96,8 +105,7 @@ class SparkSource:
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         domain = self.schema.domain
         asked = [tuple(columns) for columns in marginals]
-        # Refuses unknown columns and too many cells, in the words that all sources have.
-        Counter(domain, asked, rows=self._rows)
+        check(domain, asked)
         distinct = list(dict.fromkeys(columns for columns in asked if columns))
         most = max(MAX_JOINT_CELLS, _FEW_ROWS * self._rows)
         dense = [columns for columns in distinct if domain.cells(columns) <= most]
@@ -114,7 +122,7 @@ class SparkSource:
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
         asked = [tuple(columns) for columns in marginals]
-        Counter(self.schema.domain, [(column,) for columns in asked for column in columns])
+        check_columns(self.schema.domain, asked)
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
         return [
             SparseCounts(columns, found[columns].codes.copy(), found[columns].counts.copy())
@@ -202,7 +210,8 @@ class _Table:
         names = self._present(names)
         has_unit = self._unit is not None and self._present([self._unit]) != ()
         columns = tuple(self.schema.column(name) for name in names)
-        tally = Tally(columns, tuple(dense), tuple(sparse), rows, has_unit)
+        texts = self._texts(names)
+        tally = Tally(columns, tuple(dense), tuple(sparse), texts, rows, has_unit)
         with spoken(self.words):
             read = self._limited(names) if has_unit else self._values(names)
             counted = read.mapInArrow(tally, COUNT_FIELDS)
@@ -218,9 +227,25 @@ class _Table:
         stored = self._stored(names) or [F.lit(0).alias("row")]
         return self._frame.select(*stored, *self._flags())
 
+    def _texts(self, names: Columns) -> tuple[int, ...]:
+        """Which of the columns travel together as one text."""
+        kinds = [self._types[self._names.index(name)].typeName() for name in names]
+        found = tuple(i for i, kind in enumerate(kinds) if kind == "string")
+        return found if len(found) > 1 else ()
+
     def _stored(self, names: Columns) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        texts = self._texts(names)
         places = [self._names.index(name) for name in names]
-        return [self._readable(place).alias(f"x{i}") for i, place in enumerate(places)]
+        stored = [
+            self._readable(place).alias(f"x{i}") for i, place in enumerate(places) if i not in texts
+        ]
+        if not texts:
+            return stored
+        end, none = (F.lit(mark).cast("string") for mark in (TEXT_END, NO_TEXT))
+        pieces = [F.coalesce(F.col(f"k{places[i]}"), none) for i in texts]
+        return [*stored, F.call_function("concat_ws", end, *pieces, F.lit("")).alias("texts")]
 
     def _readable(self, place: int) -> Column:
         """A column, or, where no column of a schema could read its storage, a stand-in of which
@@ -262,7 +287,8 @@ class _Table:
         fields = [f for f in stored.schema.fields if f.name == "u" or f.name in self._orders]
         fields += [StructField(code, IntegerType()) for code in codes]
         fields.append(StructField("broken", BooleanType()))
-        encode = Encode(tuple(map(self.schema.column, every)), ("u", *self._orders))
+        described = tuple(map(self.schema.column, every))
+        encode = Encode(described, self._texts(every), ("u", *self._orders))
         coded = stored.mapInArrow(encode, StructType(fields))
         first = order or [F.xxhash64("u", *codes), *map(F.col, codes)]
         number = F.row_number().over(Window.partitionBy("u").orderBy(*first))

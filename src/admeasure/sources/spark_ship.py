@@ -27,7 +27,8 @@ MODULES = (
     "privacy/unit.py",
     "schema/*.py",
     "sources/__init__.py",
-    "sources/count*.py",
+    "sources/count.py",
+    "sources/spark_pairs.py",
     "sources/spark_task.py",
 )
 

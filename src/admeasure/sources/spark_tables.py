@@ -114,10 +114,12 @@ def parse(address: str) -> Address:
 
 def _options(query: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(query, strict_parsing=True)
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
         raise UsageError(f"{_FORM} Its options cannot be read.") from None
     names = [name for name, _ in pairs]
+    if not all(value for _, value in pairs):
+        raise UsageError(f"{_FORM} One of its options is empty.")
     if len(set(names)) < len(names) or set(names) - {"format", "master", "table"}:
         raise UsageError(f"{_FORM} It may have format=, master= and table=, each once.")
     return dict(pairs)

@@ -22,10 +22,14 @@ from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.count import BLOCK_ROWS, Counter
-from admeasure.sparse import LARGEST_POSITION
+from admeasure.sources.spark_pairs import Pairs
 
 CHUNK = 32_768
 """Cells of counts that travel together: the key of the reduction is the chunk's number."""
+
+TEXT_END, NO_TEXT = b"\xff", b"\xfe"
+"""Texts of several columns travel as one, since Spark's cost is one a value: each is ended by a
+byte, and null is a byte, that no text in UTF-8 holds."""
 
 COUNT_FIELDS = "part int, cells binary, counts binary"
 _COUNTS = pa.schema([("part", pa.int32()), ("cells", pa.binary()), ("counts", pa.binary())])
@@ -33,6 +37,10 @@ _OUTPUT_BYTES = 4 * 2**20
 # One row short of the size from which a `Counter` takes a second thread: a task has one core.
 _BLOCK = BLOCK_ROWS - 1
 _HEAD = 3
+
+
+class NotText(ValueError):
+    """A text is not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counting of one scan: `columns` are those that batches hold, as x0, x1, … (values), or as
-    c0, c1, … where `is_coded`. `rows` is a hint for the plan of the counter."""
+    """Counting of one scan: `columns` are those that batches hold, as x0, x1, … (values; those of
+    `texts` in one, see `TEXT_END`), or as c0, c1, … where `is_coded`. `rows` is a hint for the plan
+    of the counter."""
 
     columns: tuple[Column, ...]
     dense: tuple[Columns, ...]
     sparse: tuple[Columns, ...] = ()
+    texts: tuple[int, ...] = ()
     rows: int | None = None
     is_coded: bool = False
 
@@ -93,7 +103,7 @@ class Tally:
         for table in _blocks(batches):
             head[0] += table.num_rows
             codes = self._codes(table, head)
-            if codes is None:
+            if codes is None:  # the table will be refused
                 continue
             counter.add(codes)
             for one, columns in zip(pairs, self.sparse, strict=True):
@@ -112,20 +122,20 @@ class Tally:
         for name in flags:
             head[1 + (name == "lost")] |= bool(np.asarray(table[name]).any())
         seen = head[_HEAD:].reshape(-1, len(Refusal))
-        codes: dict[str, np.ndarray] = {}
         try:
-            for i, column in enumerate(self.columns):
-                if self.is_coded:
-                    marked, index = np.asarray(table[f"c{i}"]), None
-                else:
-                    marked, index = _marked(column, table[f"x{i}"])
-                if len(marked) and marked.min() < 0:
-                    seen[i, -1 - np.unique(marked[marked < 0])] = 1
-                coded = settle(column, marked)
-                codes[column.name] = coded if index is None else coded[index]
-        except UnicodeDecodeError:
+            if self.is_coded:
+                found = [(np.asarray(table[f"c{i}"]), None) for i in range(len(self.columns))]
+            else:
+                found = _read(table, self.columns, self.texts)
+        except (UnicodeDecodeError, NotText):
             head[1] = 1
             return None
+        codes: dict[str, np.ndarray] = {}
+        for i, (column, (marked, index)) in enumerate(zip(self.columns, found, strict=True)):
+            if len(marked) and marked.min() < 0:
+                seen[i, -1 - np.unique(marked[marked < 0])] = 1
+            coded = settle(column, marked)
+            codes[column.name] = coded if index is None else coded[index]
         return codes
 
     def _rows_of(self, flat: np.ndarray, pairs: Sequence[Pairs]) -> Iterator[tuple]:
@@ -141,6 +151,7 @@ class Encode:
     `passed` are the columns that go through; a value that is refused has its mark for a code."""
 
     columns: tuple[Column, ...]
+    texts: tuple[int, ...]
     passed: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -154,12 +165,12 @@ class Encode:
         named = {name: table[name] for name in self.passed}
         broken = np.asarray(table["broken"]) if "broken" in table.column_names else None
         broken = np.zeros(table.num_rows, bool) if broken is None else broken.copy()
-        for i, column in enumerate(self.columns):
-            try:
-                marked, index = _marked(column, table[f"x{i}"])
-            except UnicodeDecodeError:
-                broken[:] = True
-                marked, index = np.zeros(table.num_rows, np.int32), None
+        try:
+            found = _read(table, self.columns, self.texts)
+        except (UnicodeDecodeError, NotText):
+            broken[:] = True
+            found = [(np.zeros(table.num_rows, np.int32), None)] * len(self.columns)
+        for i, (column, (marked, index)) in enumerate(zip(self.columns, found, strict=True)):
             levels = np.arange(-len(Refusal), column.levels, dtype=np.int32)
             for refusal in Refusal:
                 level = resolve(column, refusal)
@@ -212,98 +223,6 @@ def unpack(
     return Seen.unpack(flat[: tally.head]), arrays, found
 
 
-class Pairs:
-    """Cells that occur, and how often. A cell is one or more whole numbers (`words`), each the
-    position among the combinations of some columns, so that any number of columns fits."""
-
-    def __init__(self, words: np.ndarray, counts: np.ndarray, shape: tuple[int, ...] = ()) -> None:
-        self.words = words
-        self.counts = counts
-        self._shape = shape
-        self._pending: list[tuple[np.ndarray, np.ndarray]] = []
-        self._waiting = 0
-
-    @classmethod
-    def empty(cls, shape: tuple[int, ...]) -> Pairs:
-        width = len(_grouped(shape))
-        return cls(np.zeros((width, 0), np.int64), np.zeros(0, np.int64), shape)
-
-    @classmethod
-    def unpack(cls, cells: bytes | None, counts: bytes) -> Pairs:
-        known = np.frombuffer(counts, "<i8")
-        return cls(np.frombuffer(cells or b"", "<i8").reshape(-1, len(known)), known)
-
-    def add(self, codes: Sequence[np.ndarray], rows: int) -> None:
-        words = []
-        for group in _grouped(self._shape):
-            word = np.zeros(rows, np.int64)
-            for axis in group:
-                word *= self._shape[axis]
-                word += codes[axis]
-            words.append(word)
-        one = _distinct(np.stack(words), np.ones(rows, np.int64))
-        self._pending.append(one)
-        self._waiting += len(one[1])
-        if self._waiting > max(len(self.counts), 2 * BLOCK_ROWS):  # a merge costs what it holds
-            self._settle()
-
-    def _settle(self) -> None:
-        if self._pending:
-            words = np.concatenate([self.words, *(w for w, _ in self._pending)], axis=1)
-            counts = np.concatenate([self.counts, *(c for _, c in self._pending)])
-            self.words, self.counts = _distinct(words, counts)
-            self._pending, self._waiting = [], 0
-
-    def merged(self, other: Pairs) -> Pairs:
-        self._pending.append((other.words, other.counts))
-        self._waiting += len(other.counts)
-        if self._waiting > max(len(self.counts), 2 * BLOCK_ROWS):
-            self._settle()
-        return self
-
-    def rows(self, part: int) -> Iterator[tuple]:
-        """For the reduction, as many cells at a time as a message should hold. Parts of pairs are
-        the negative ones."""
-        self._settle()
-        for start in range(0, len(self.counts), CHUNK):
-            some = slice(start, start + CHUNK)
-            words = np.ascontiguousarray(self.words[:, some])
-            yield -part - 1, words.astype("<i8").tobytes(), self.counts[some].tobytes()
-
-    def codes(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """(cells, columns) in lexicographic order, and the counts."""
-        self._settle()
-        codes = np.empty((len(self.counts), len(shape)), np.uint16)
-        for group, word in zip(_grouped(shape), self.words, strict=True):
-            rest = word.copy()
-            for axis in reversed(group):
-                rest, codes[:, axis] = np.divmod(rest, shape[axis])
-        return codes, self.counts
-
-
-def _grouped(shape: tuple[int, ...]) -> list[list[int]]:
-    """Runs of axes whose combinations can be numbered in one word."""
-    groups: list[list[int]] = [[]]
-    size = 1
-    for axis, levels in enumerate(shape):
-        if size * levels > LARGEST_POSITION:
-            groups.append([])
-            size = 1
-        groups[-1].append(axis)
-        size *= levels
-    return groups
-
-
-def _distinct(words: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each cell once, in order, with the sum of its counts."""
-    if not len(counts):
-        return words, counts
-    order = np.lexsort(words[::-1])
-    words, counts = words[:, order], counts[order]
-    is_new = np.append(True, (words[:, 1:] != words[:, :-1]).any(axis=0))
-    return words[:, is_new], np.add.reduceat(counts, np.flatnonzero(is_new))
-
-
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches put together: encoding and counting have a cost a call."""
     pending: list[pa.RecordBatch] = []
@@ -319,17 +238,60 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-def _marked(column: Column, stored: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Codes or marks, and for each row its place among them (None: one for each row). Texts and
-    decimals are told apart by Arrow first, so that each distinct one is read once."""
-    if not (pa.types.is_string(stored.type) or pa.types.is_decimal(stored.type)):
-        return marks(column, Frame({"x": stored}).column("x")), None
-    encoded = pa.concat_arrays(stored.chunks).dictionary_encode()
-    distinct = marks(column, Stored("object", encoded.dictionary.to_pylist()))
-    if not encoded.null_count:
-        return distinct, encoded.indices.to_numpy()
-    index = encoded.indices.fill_null(len(distinct)).to_numpy()
-    return np.append(distinct, np.int32(Refusal.MISSING)), index
+Marked = tuple[np.ndarray, np.ndarray | None]
+"""Codes or marks, and for each row its place among them (None: one for each row)."""
+
+
+def _read(table: pa.Table, columns: Sequence[Column], texts: Sequence[int]) -> list[Marked]:
+    """The columns of a block, read by the schema's encoder. Texts and decimals are told apart by
+    Arrow first, so that each distinct one is read once."""
+    packed = _texts(table["texts"], len(texts)) if texts else None
+    found = []
+    for i, column in enumerate(columns):
+        if packed is not None and i in texts:
+            distinct, index = packed[0], packed[1][:, texts.index(i)]
+            found.append(_marked_texts(column, distinct, np.ascontiguousarray(index)))
+        elif _is_repeated(table[f"x{i}"].type):
+            encoded = pa.concat_arrays(table[f"x{i}"].chunks).dictionary_encode()
+            index = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+            distinct = [*encoded.dictionary.to_pylist(), None]
+            found.append(_marked_texts(column, distinct, index))
+        else:
+            found.append((marks(column, Frame({"x": table[f"x{i}"]}).column("x")), None))
+    return found
+
+
+def _is_repeated(stored: pa.DataType) -> bool:
+    return pa.types.is_string(stored) or pa.types.is_decimal(stored)
+
+
+def _marked_texts(column: Column, distinct: list, index: np.ndarray) -> Marked:
+    """`distinct` may hold what other columns hold: only what occurs here is read."""
+    occurs = np.flatnonzero(np.bincount(index, minlength=len(distinct)))
+    table = np.zeros(len(distinct), np.int32)
+    table[occurs] = marks(column, Stored("object", [distinct[k] for k in occurs]))
+    if len(occurs) < len(distinct):  # what does not occur must not be seen as a mark
+        table[np.delete(np.arange(len(distinct)), occurs)] = table[occurs[0]]
+    return table, index
+
+
+def _texts(packed: pa.ChunkedArray, width: int) -> tuple[list[str | None], np.ndarray]:
+    """Texts that Spark put together in one, each ended by `TEXT_END`: the distinct ones, and the
+    place of each, an array (rows, width)."""
+    array = pa.concat_arrays(packed.chunks)
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset :][: len(array) + 1]
+    data = np.frombuffer(array.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    ends = np.flatnonzero(data == TEXT_END[0]).astype(np.int32) + 1
+    if len(ends) != len(array) * width:
+        raise NotText
+    pieces = pa.Array.from_buffers(
+        pa.binary(),
+        len(ends),
+        [None, pa.py_buffer(np.append(np.int32(0), ends)), pa.py_buffer(data)],
+    ).dictionary_encode()
+    stripped = [piece[:-1] for piece in pieces.dictionary.to_pylist()]
+    distinct = [None if piece == NO_TEXT else piece.decode() for piece in stripped]
+    return distinct, pieces.indices.to_numpy().reshape(-1, width)
 
 
 def _chunk(part: int, counts: np.ndarray) -> Iterator[tuple]:

@@ -6,7 +6,7 @@ joint of several of them), never a row. Counting many marginals takes few scans:
 together in one small joint are counted as that joint and summed here, and each statement counts as
 many joints as `STATEMENT_CELLS` allows from one scan.
 
-On PostgreSQL all scans of a source see one snapshot. Elsewhere, a table whose number of rows changes
+On PostgreSQL all scans of a source see one snapshot. Elsewhere a table whose number of rows changes
 between scans is an error.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What the
@@ -17,6 +17,7 @@ sensitivity rests on.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -50,8 +51,6 @@ about a hundred bytes for each cell that occurs until a statement ends."""
 STATEMENT_JOINTS = 100
 """The most joints of one statement. Snowflake takes 128 grouping sets."""
 
-_UNITS_NOT_COMPARED = "cannot name units: its values cannot be compared"
-
 
 class Database(Protocol):
     """What a warehouse is asked for."""
@@ -66,6 +65,7 @@ class Database(Protocol):
     def stored(self, names: Sequence[str]) -> list[Stored]: ...
     def row(self, query: str) -> tuple[Any, ...]: ...
     def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]: ...
+    def close(self) -> None: ...
 
 
 def open_warehouse(
@@ -81,11 +81,22 @@ def open_warehouse(
     a PostgreSQL, BigQuery or Snowflake backend. `memory_megabytes` limits the arrays of one call of
     `counts` or `sparse` (half of what the machine has free, if not given).
     """
-    source = WarehouseSource(
-        connect(data), schema, memory_megabytes=memory_megabytes, progress=progress
-    )
-    source.validate()
+    source = _opened(data, schema, memory_megabytes=memory_megabytes, progress=progress)
+    try:
+        source.validate()
+    except BaseException:
+        source.close()
+        raise
     return source
+
+
+def _opened(data: Any, schema: Schema, **options: Any) -> WarehouseSource:
+    database = connect(data)
+    try:
+        return WarehouseSource(database, schema, **options)
+    except BaseException:
+        database.close()
+        raise
 
 
 def find_problems(data: Any, schema: Schema) -> list[Problem]:
@@ -93,13 +104,14 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
-    return WarehouseSource(connect(data), schema).problems()
+    with contextlib.closing(_opened(data, schema)) as source:
+        return source.problems()
 
 
 def storage_types(data: Any) -> list[tuple[str, str]]:
     """Names and storage types of a table's columns. No row is read."""
-    database = connect(data)
-    return [(one.name, _WORDS[one.storage]) for one in database.stored(database.names())]
+    with contextlib.closing(connect(data)) as database:
+        return [(one.name, _WORDS[one.storage]) for one in database.stored(database.names())]
 
 
 # The words of DuckDB, which `admeasure.schema.draft` reads.
@@ -157,7 +169,11 @@ def _of_ibis(table: Any) -> Database:
 
 
 class WarehouseSource:
-    """Counts of one table of a warehouse, after `validate`: see `open_warehouse`."""
+    """Counts of one table of a warehouse, after `validate`: see `open_warehouse`.
+
+    It holds a connection, and on PostgreSQL a transaction, until `close` or until it is no longer
+    used.
+    """
 
     in_memory = False
 
@@ -182,13 +198,20 @@ class WarehouseSource:
         self._present = tuple(name for name in schema.names if name not in absent)
         names = [name for name in wanted if name not in absent]
         self._table = Table(
-            database.dialect, database.relation, tuple(database.stored(names)), schema,
+            database.dialect,
+            database.relation,
+            tuple(database.stored(names)),
+            schema,
             database.order,
         )
 
     @property
     def schema(self) -> Schema:
         return self._schema
+
+    def close(self) -> None:
+        """End the connection."""
+        self._database.close()
 
     def validate(self) -> None:
         """One scan, which counts the rows; a second one only where a value has no level."""
@@ -272,8 +295,8 @@ class WarehouseSource:
             held += batch.nbytes
             if held > limit:
                 raise ResourceError(
-                    f"The cells of one marginal take more than the {self._memory_megabytes:,.0f} MB "
-                    "that are allowed. Raise the memory limit, or ask for fewer columns."
+                    f"The cells of one marginal take more than {self._memory_megabytes:,.0f} MB. "
+                    "Raise the memory limit, or ask for fewer columns."
                 )
             batches.append(batch)
         return np.concatenate(batches) if batches else np.zeros((0, len(names)), np.int64)
@@ -287,7 +310,9 @@ class WarehouseSource:
             self._tell(number / len(statements))
             ends = np.cumsum([domain.cells(joint) for joint in together])
             flat = np.zeros(ends[-1], np.int64)
-            for batch in self._database.numbers(self._table.cells(together, domain), ("place", "n")):
+            for batch in self._database.numbers(
+                self._table.cells(together, domain), ("place", "n")
+            ):
                 if (batch[:, 0] == NOWHERE).any():
                     raise self._changed()
                 flat[batch[:, 0]] = batch[:, 1]

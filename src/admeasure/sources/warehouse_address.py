@@ -112,7 +112,7 @@ def table_names(text: str) -> tuple[str, ...]:
         if match is None:
             raise UsageError(
                 f"{quoted(text)} does not name a table. Write SCHEMA.TABLE; put a name that has a "
-                'dot in it in double quotes.'
+                "dot in it in double quotes."
             )
         found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
         position = match.end()

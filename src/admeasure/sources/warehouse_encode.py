@@ -191,7 +191,9 @@ class _One:
 
             return Encoding(code, value=d.whole_of(self.x, self.stored, exact=exact))
         # A level is never listed as missing, so only what is no boolean can be.
-        number = f"CASE WHEN {d.matches(self.t, _INTEGER)} THEN {d.whole_in(self.t, exact=exact)} END"
+        number = (
+            f"CASE WHEN {d.matches(self.t, _INTEGER)} THEN {d.whole_in(self.t, exact=exact)} END"
+        )
         value = _case(
             (d.matches(self.t, _TRUE), "1"), (d.matches(self.t, _FALSE), "0"), otherwise="NULL"
         )
@@ -203,8 +205,9 @@ class _One:
                 (f"{v} IS NOT NULL", v),
             ]
             if listed:
-                branches.append((f"{number} IN ({', '.join(map(d.whole, listed))})",
-                                 marks[Refusal.MISSING]))
+                branches.append(
+                    (f"{number} IN ({', '.join(map(d.whole, listed))})", marks[Refusal.MISSING])
+                )
             return _case(*branches, otherwise=marks[Refusal.UNREADABLE])
 
         return Encoding(code_of_text, self.trimmed, value)
@@ -220,7 +223,9 @@ class _One:
         starts = [d.real(start) for start in thresholds(grid)]
 
         def code(marks: Marks) -> str:
-            absent = _any(d.nan(self.v, read), _in(self.v, map(d.real, sorted(column.missing_read))))
+            absent = _any(
+                d.nan(self.v, read), _in(self.v, map(d.real, sorted(column.missing_read)))
+            )
             return _case(
                 (self._missing(column), marks[Refusal.MISSING]),
                 (f"{self.v} IS NULL", marks[Refusal.UNREADABLE]),

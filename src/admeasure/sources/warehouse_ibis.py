@@ -48,6 +48,9 @@ class IbisDatabase:
                 f"{self.words} cannot be read. Check that it exists and that the user may read it."
             ) from None
 
+    def close(self) -> None:
+        """Nothing: the connection is the caller's, or ends with the backend."""
+
     def names(self) -> list[str]:
         return list(self._types)
 

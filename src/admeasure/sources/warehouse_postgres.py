@@ -43,7 +43,11 @@ class PostgresDatabase:
         self._connection = _connect(_parameters(address), address)
         self._begin()
         name = ".".join(map(self.dialect.identifier, address.table))
-        kind = self._find(name)
+        try:
+            kind = self._find(name)
+        except BaseException:
+            self.close()
+            raise
         self.relation = name
         self.order = ("tableoid", "ctid") if kind in _WITH_ROW_ADDRESS else ()
 
@@ -63,6 +67,10 @@ class PostgresDatabase:
         database.order = ()
         return database
 
+    def close(self) -> None:
+        """End the transaction, and with it the locks that keep the table from being altered."""
+        self._connection.close()
+
     def _begin(self) -> None:
         self._lock = threading.Lock()
         weakref.finalize(self, self._connection.close)
@@ -77,7 +85,7 @@ class PostgresDatabase:
             cursor.execute("SET LOCAL timezone = 'UTC'")
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             if timeout:
-                cursor.execute(f"SET LOCAL statement_timeout = {timeout * 1000}")
+                cursor.execute(f"SET LOCAL statement_timeout = {timeout * 1000}".encode())
 
     def _find(self, name: str) -> str:
         with self._guarded() as cursor:
@@ -97,7 +105,7 @@ class PostgresDatabase:
         """The names of all columns; the user may see them without a right to read any."""
         with self._guarded() as cursor:
             if self.relation.startswith("("):
-                cursor.execute(f"SELECT * FROM {self.relation} LIMIT 0")
+                cursor.execute(f"SELECT * FROM {self.relation} LIMIT 0".encode())
                 return [column.name for column in cursor.description or ()]
             found = cursor.execute(
                 "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = "
@@ -116,7 +124,7 @@ class PostgresDatabase:
             return []
         listed = ", ".join(map(self.dialect.identifier, names))
         with self._guarded() as cursor:
-            cursor.execute(f"SELECT {listed} FROM {self.relation} LIMIT 0")
+            cursor.execute(f"SELECT {listed} FROM {self.relation} LIMIT 0".encode())
             types = [column.type_code for column in cursor.description or ()]
             found = cursor.execute(
                 "SELECT oid, typname, typtype = 'e' FROM pg_catalog.pg_type WHERE oid = ANY(%s)",
@@ -131,16 +139,18 @@ class PostgresDatabase:
     def row(self, query: str) -> tuple[Any, ...]:
         """The one row of an aggregate."""
         with self._guarded() as cursor:
-            (found,) = cursor.execute(query).fetchall()
+            (found,) = cursor.execute(query.encode()).fetchall()
         return found
 
     def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]:
         """The named columns of a query's result, as (rows, columns) arrays; NULL is -1."""
         listed = ", ".join(f"coalesce({name}, -1)::bigint" for name in names)
-        layout = np.dtype([("fields", ">i2"), *((n, [("size", ">i4"), ("x", ">i8")]) for n in names)])
+        layout = np.dtype(
+            [("fields", ">i2"), *((n, [("size", ">i4"), ("x", ">i8")]) for n in names)]
+        )
         with self._guarded() as cursor:
             copy = f"COPY (SELECT {listed} FROM ({query}) q) TO STDOUT (FORMAT binary)"
-            with cursor.copy(copy) as blocks:
+            with cursor.copy(copy.encode()) as blocks:
                 for held in _joined(blocks, layout.itemsize):
                     rows = np.frombuffer(held, layout)
                     yield np.stack([rows[n]["x"] for n in names], axis=1).astype(np.int64)
@@ -246,12 +256,17 @@ def _why_not(address: Address) -> str:
 
 
 _PYTHON_ENCODINGS = {
-    "SQL_ASCII": "utf-8",
-    "UTF8": "utf-8",
     **{f"LATIN{i}": f"iso8859-{i}" for i in range(1, 5)},
     **{f"ISO_8859_{i}": f"iso8859-{i}" for i in range(5, 9)},
-    **dict(LATIN5="iso8859-9", LATIN6="iso8859-10", LATIN7="iso8859-13", LATIN8="iso8859-14"),
-    **dict(LATIN9="iso8859-15", LATIN10="iso8859-16", KOI8R="koi8-r", KOI8U="koi8-u"),
+    **{
+        f"LATIN{i}": f"iso8859-{n}"
+        for i, n in zip(range(5, 11), (9, 10, 13, 14, 15, 16), strict=True)
+    },
     **{f"WIN{i}": f"cp{i}" for i in (866, 874, *range(1250, 1259))},
-    **dict(EUC_JP="euc_jp", EUC_KR="euc_kr", EUC_CN="gb2312"),
+    "KOI8R": "koi8-r",
+    "KOI8U": "koi8-u",
+    "EUC_JP": "euc_jp",
+    "EUC_KR": "euc_kr",
+    "EUC_CN": "gb2312",
 }
+"""Encodings of servers that cannot store every text; all others are taken to."""

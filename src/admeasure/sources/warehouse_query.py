@@ -62,7 +62,8 @@ class Table:
         assert self.unit is not None
         most = self.schema.privacy.max_rows_per_unit
         counts = f"SELECT COUNT(*) AS n FROM ({self._encoded((), {}, with_unit=True)}) s GROUP BY u"
-        return f"SELECT COALESCE(SUM(CASE WHEN n < {most} THEN n ELSE {most} END), 0) FROM ({counts}) k"
+        within = f"CASE WHEN n < {most} THEN n ELSE {most} END"
+        return f"SELECT COALESCE(SUM({within}), 0) FROM ({counts}) k"
 
     def broken(self, names: Columns) -> tuple[str, list[tuple[str, Refusal]]]:
         """One row: for each column and rule of the list, 1 where some row breaks it; last the
@@ -123,7 +124,9 @@ class Table:
             unit = self.dialect.text_of("u", self._unit_text())
             order = self.dialect.fingerprint([unit, *codes])
         codes = [f"c{everything.index(name)} AS c{i}" for i, name in enumerate(names)]
-        ranked = f"SELECT s.*, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS r FROM ({rows}) s"
+        ranked = (
+            f"SELECT s.*, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS r FROM ({rows}) s"
+        )
         most = self.schema.privacy.max_rows_per_unit
         return f"SELECT {', '.join(codes)} FROM ({ranked}) k WHERE r <= {most}"
 

@@ -5,9 +5,10 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
 
     p(q1, q2) = sum over S of p(q1, S) p(q2 | S).
 
-All queries with the same near part and the same cut share one matrix product. Conditional tables
-p(a | S) for each directed edge, projections and near parts are kept and used again; what is kept
-is bounded (`_KEPT_CELLS`), and so is any one intermediate table (`limit_cells`).
+All queries with the same near part and the same cut share one matrix product; very many pairs are
+answered in one pass over the tree (`pairs`). Conditional tables p(a | S) for each directed edge,
+projections and near parts are kept and used again; what is kept is bounded (`_KEPT_CELLS`), and so
+is any one intermediate table (`limit_cells`).
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -15,18 +16,22 @@ Only positive numbers are added and multiplied: where a node says 0.0, so does e
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.beliefs import Beliefs
-from admeasure.families.graphical.cuts import Cuts
-from admeasure.families.graphical.tables import sum_axis
+from admeasure.families.graphical.cuts import Arc, Cuts
+from admeasure.families.graphical.pairs import Pairs
+from admeasure.families.graphical.tables import divide_rows, sum_axis
 from admeasure.families.graphical.tree import Clique, cells_of, megabytes_of
 
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
+_MANY_PAIRS = 64
+"""From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
 _BLOCK_CELLS = 1 << 15
 _BLOCK_ROWS = 16
 """What a block of a sum holds at a time: few enough cells to stay in cache, and enough rows."""
@@ -39,16 +44,26 @@ class Propagation:
         self._beliefs = beliefs
         self._levels = beliefs.tree.levels
         self._nodes = beliefs.tree.nodes
-        self._sets = [frozenset(node) for node in self._nodes]
         self._limit = limit_cells
         self._by_size = sorted(
             range(len(self._nodes)), key=lambda k: (beliefs.tables[k].size, self._nodes[k])
         )
-        self._cuts = Cuts(beliefs.tree, limit_cells)
-        self._arcs = self._cuts.arcs
+        # Which nodes hold an attribute: one bit each, the smallest node's lowest.
+        self._holders = [0] * len(self._levels)
+        for place, k in enumerate(self._by_size):
+            for a in self._nodes[k]:
+                self._holders[a] |= 1 << place
         self._kept: dict[Clique, np.ndarray] = {}
         self._kept_cells = 0
         self._conditionals: dict[tuple[int, int], np.ndarray] = {}
+
+    @cached_property
+    def _cuts(self) -> Cuts:
+        return Cuts(self._beliefs.tree, self._limit)
+
+    @property
+    def _arcs(self) -> list[Arc]:
+        return self._cuts.arcs
 
     def marginals(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
@@ -60,11 +75,34 @@ class Propagation:
                 answers[position] = self._inside(query).copy()
             else:
                 across.append(position)
+        across = self._answer_pairs(queries, across, answers)
+        if not across:
+            return [answer for answer in answers if answer is not None]
         for (near, arc), members in self._group([queries[p] for p in across]).items():
             # One matrix product for all queries with this near part and this cut.
             for index, table in self._cut(near, arc, members):
                 answers[across[index]] = table
         return [answer for answer in answers if answer is not None]
+
+    def _answer_pairs(
+        self, queries: Sequence[Clique], across: list[int], answers: list[np.ndarray | None]
+    ) -> list[int]:
+        """Answer the pairs in one pass where there are many; what is left to answer."""
+        wanted: dict[Clique, list[int]] = {}
+        for position in across:
+            if len(queries[position]) == 2:
+                wanted.setdefault(queries[position], []).append(position)
+        if len(wanted) < _MANY_PAIRS:
+            return across
+        pairs = Pairs(self._beliefs.tree)
+        if not pairs.worth(len(wanted), min(self._limit, _KEPT_CELLS)):
+            return across
+        for query, table in pairs.answers(self._inside, wanted):
+            first, *others = wanted[query]
+            answers[first] = table
+            for position in others:
+                answers[position] = table.copy()
+        return [position for position in across if answers[position] is None]
 
     def _group(self, queries: list[Clique]) -> dict[tuple[Clique, int], list[tuple[int, Clique]]]:
         """(near part, arc) -> the queries cut there, each with its position and far part."""
@@ -75,11 +113,12 @@ class Propagation:
         return groups
 
     def _home(self, query: Iterable[int]) -> int | None:
-        wanted = frozenset(query)
-        for k in self._by_size:
-            if wanted <= self._sets[k]:
-                return k
-        return None
+        held = -1
+        for a in query:
+            held &= self._holders[a]
+        if not held:
+            return None
+        return self._by_size[(held & -held).bit_length() - 1]
 
     def _inside(self, query: Clique) -> np.ndarray:
         """A projection, by way of the sets that sum out the largest attributes first."""
@@ -151,7 +190,7 @@ class Propagation:
             union = tuple(sorted((*separator, attribute)))
             joint = joint.transpose([union.index(a) for a in (*separator, attribute)])
             table = joint.reshape(-1, self._levels[attribute])
-        table = _divide_rows(table, self._inside(separator).reshape(-1))
+        table = divide_rows(table, self._inside(separator).reshape(-1))
         self._conditionals[arc, attribute] = table
         return table
 
@@ -271,7 +310,7 @@ class Propagation:
             self._check(cells_of(self._levels, union))
             joint = self._joint(union).transpose([union.index(a) for a in (*separator, *part)])
             joint = joint.reshape(cells_of(self._levels, separator), -1)
-            table = _divide_rows(joint, self._inside(separator).reshape(-1))
+            table = divide_rows(joint, self._inside(separator).reshape(-1))
         if tuple(order) == separator:
             return table
         perm = [separator.index(a) for a in order]
@@ -284,10 +323,3 @@ class Propagation:
                 f"A marginal needs an intermediate table of {megabytes_of(cells):.3g} MB, over the "
                 f"limit of {megabytes_of(self._limit):.3g} MB. Ask for fewer columns at once."
             )
-
-
-def _divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rows divided by their weights; a row that cannot occur is 0."""
-    inverse = np.zeros_like(weight)
-    np.divide(1.0, weight, out=inverse, where=weight > 1e-290)
-    return table * inverse[:, None]

@@ -40,3 +40,10 @@ def aligned(table: np.ndarray, clique: Clique, within: Sequence[int]) -> np.ndar
     """A view of a table on `clique` that broadcasts against tables on `within`."""
     lengths = dict(zip(clique, table.shape, strict=True))
     return table.reshape([lengths.get(a, 1) for a in within])
+
+
+def divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Rows divided by their weights; a row that cannot occur is 0."""
+    inverse = np.zeros_like(weight)
+    np.divide(1.0, weight, out=inverse, where=weight > 1e-290)
+    return table * inverse[:, None]

@@ -1,16 +1,23 @@
-"""Scores of product rows on an accelerator, a tile of cells at a time.
+"""Scores of product rows on an accelerator, many tiles of cells in one call.
 
 The same integers as on the host: the model's answers are rounded to the grid of `privacy.score` (a
 public number), from there on arithmetic is in 32-bit integers, which hold them exactly as long as
-`serves` says so. Exact counts are copied to the device and never come back; of a tile's scores the
-host asks for those above a cut and those at a few positions, which is all that a race needs.
+`serves` says so. Exact counts are copied to the device and never come back.
 
-Tiles come in three shapes of equal size, so that few compilations serve every query.
+Cut the columns of a query into `lead | trail` and its answers are a matrix, lead cells × trail
+cells. It is covered by rectangles of at most `TILE`; `BATCH` of them, of one query or of several,
+are scored by one call, which makes its lines of `P` from a few numbers for each tile. The scores
+stay on the device. What comes back with the call are the `GROUPS` groups of `GROUP` neighbouring
+cells with the largest scores: with them the host knows every score above the last group's largest,
+which is nearly always all that a race asks, and waits once for a whole batch. The next batch is
+sent to the device before the host looks at this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, final
 
@@ -18,20 +25,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from admeasure.families.products.loss import HIGHEST, padded
+from admeasure.families.products import tiles
+from admeasure.families.products.loss import padded
 from admeasure.families.products.tensor import Layout, at_least_of
+from admeasure.families.products.tiles import Static, Tiles, Truth
 from admeasure.privacy.race import Ints
-from admeasure.privacy.score import GRID, Exact
-from admeasure.queries import Marginal, Threshold
+from admeasure.privacy.score import GRID
+from admeasure.privacy.truth import Lent
+from admeasure.queries import Marginal, Query, Threshold
 
-SHAPES = ((512, 8192), (4096, 1024), (32768, 128))
-"""Lead cells × trail cells of a tile."""
+TILE = (128, 4096)
+"""The most lead cells × trail cells of a tile."""
 
-MOST = 8192
-"""The most scores above a cut that are handed over."""
+BATCH = (16, 256)
+"""Tiles of a call: few where all that is asked fits, else many."""
+
+GROUP = 128
+GROUPS = 2048
+MANY_GROUPS = 1 << 16
+"""Groups that come back: with every call, and where a race asks for more."""
 
 CLIP = 2**30 // GRID
 """Rows. A count on the grid, and a model answer of a total that `serves`, stay below 2**30."""
+
+Asked = Marginal | Threshold
 
 
 def serves(total: float) -> bool:
@@ -40,148 +57,277 @@ def serves(total: float) -> bool:
 
 
 def scores(
-    P: Any, layout: Layout, total: float, query: Marginal | Threshold, exact: Exact
-) -> Iterator[DeviceScores]:
-    """|exact - answers| for all cells of a query, tile by tile; the cells of a tile in C order.
+    P: Any, layout: Layout, total: float, queries: Sequence[Asked], exact: Lent
+) -> Iterator[TileBatch]:
+    """|exact - answers| for all cells of the queries, a batch of tiles at a time."""
+    before = None
+    for plan in _plans(layout, tuple(queries), TILE, BATCH, GROUPS):
+        truth = exact.copied(plan, partial(_placed, plan, exact), _nbytes)
+        made = tiles.scored(P, plan.tiles, truth, total * GRID, static=plan.static)
+        if before is not None:
+            yield before
+        before = TileBatch(plan, DeviceScores(plan, *made))
+    if before is not None:
+        yield before
 
-    A tile covers whole lines of trail cells, so tiles follow each other in C order; where the
-    trail is longer than a tile, a tile covers one lead cell at a time and a part of its trail.
-    """
-    columns, r = query.columns, at_least_of(query)
-    plan = _plan(layout, columns)
-    placed = exact.copied(lambda values: [jnp.asarray(part) for part in plan.parts(values)])
-    for (lead, trail, rows, width), truth in zip(plan.tiles, placed, strict=True):
-        made = _tile(P, lead, trail, truth, total * GRID, rows, width, r=r, k=len(columns))
-        yield DeviceScores(made, rows, width)
+
+@dataclass(frozen=True)
+class Span:
+    """A rectangle: lead cells low … high - 1, trail cells left … right - 1, of `width`."""
+
+    query: Asked
+    lead: int
+    low: int
+    high: int
+    left: int
+    right: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        return (self.high - self.low) * (self.right - self.left)
 
 
-@lru_cache(maxsize=256)
-def _plan(layout: Layout, columns: tuple[str, ...]) -> _Plan:
-    return _Plan(layout, columns)
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The rectangles of one batch. Compared by identity: a workload is planned once."""
+
+    layout: Layout
+    spans: tuple[Span, ...]
+    count: int
+    static: Static
+
+    @cached_property
+    def ends(self) -> Ints:
+        return np.cumsum([0, *(s.size for s in self.spans)])
+
+    @cached_property
+    def ranges(self) -> dict[Asked, tuple[int, int]]:
+        """Of each query, the range of its answers that the batch covers."""
+        found: dict[Asked, tuple[int, int]] = {}
+        for s in self.spans:
+            low, high = found.get(s.query, (s.low * s.width, 0))
+            found[s.query] = min(low, s.low * s.width), max(high, s.high * s.width)
+        return found
+
+    @cached_property
+    def origins(self) -> dict[Asked, int]:
+        """Where a query's answer 0 would stand if the ranges were put one after the other."""
+        found, start = {}, 0
+        for query, (low, high) in self.ranges.items():
+            found[query] = start - low
+            start += high - low
+        return found
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        k, count = self.static.k, self.count
+        corner, origin = np.zeros((count, 4), np.int32), np.zeros(count, np.int32)
+        levels, starts = np.ones((count, k), np.int32), np.zeros((count, k), np.int32)
+        leads, width = np.zeros(count, np.int32), np.ones(count, np.int32)
+        for i, s in enumerate(self.spans):
+            corner[i] = s.low, s.high, s.left, s.right
+            levels[i] = self.layout.shape(s.query.columns)
+            starts[i] = [self.layout.starts[c] for c in s.query.columns]
+            leads[i], width[i] = s.lead, s.width
+            if self.static.r < k:
+                origin[i] = self.origins[s.query] + s.low * s.width + s.left
+        return Tiles(corner, levels, starts, leads, width, origin)
+
+
+@lru_cache(maxsize=4)
+def _plans(
+    layout: Layout,
+    queries: tuple[Asked, ...],
+    tile: tuple[int, int],
+    batch: tuple[int, int],
+    groups: int,
+) -> tuple[Plan, ...]:
+    """Batches of queries of one k and r each."""
+    kinds: dict[tuple[int, int], list[Span]] = {}
+    for query in queries:
+        k, r = len(query.columns), at_least_of(query)
+        kinds.setdefault((k, r), []).extend(_spans(layout, query, tile))
+    plans = []
+    for (k, r), spans in kinds.items():
+        count = batch[0] if len(spans) <= batch[0] else batch[1]
+        group = min(GROUP, tile[1])
+        static = Static(k, r, tile, group, min(groups, count * tile[0] * tile[1] // group))
+        start, kept = 0, 0
+        for i, s in enumerate(spans):
+            kept += s.size
+            # A batch ends where it is full, or where its exact answers would pass 31 bits.
+            full = i + 1 - start == count or kept + spans[i].width * tile[0] > 2**30
+            if full or i + 1 == len(spans):
+                plans.append(Plan(layout, tuple(spans[start : i + 1]), count, static))
+                start, kept = i + 1, 0
+    return tuple(plans)
+
+
+def _spans(layout: Layout, query: Asked, tile: tuple[int, int]) -> Iterator[Span]:
+    columns = query.columns
+
+    def sides(lead: int) -> tuple[int, int]:
+        return layout.cells(columns[:lead]), layout.cells(columns[lead:])
+
+    def count(lead: int) -> int:
+        a, b = sides(lead)
+        return -(-a // tile[0]) * -(-b // tile[1])
+
+    lead = min(range(len(columns)), key=count)
+    a, b = sides(lead)
+    for low in range(0, a, tile[0]):
+        for left in range(0, b, tile[1]):
+            high, right = min(low + tile[0], a), min(left + tile[1], b)
+            yield Span(query, lead, low, high, left, right, b)
+
+
+def _nbytes(truth: Truth) -> int:
+    return sum(part.nbytes for part in truth if part is not None)
+
+
+def _placed(plan: Plan, exact: Lent) -> Truth:
+    # Clipped, counts stay exact in 32 bits even where the believed total is far too low; clipping
+    # moves no two counts further apart, so the sensitivity stands.
+    if plan.static.r == plan.static.k:
+        return _sparse(plan, exact)
+    values = np.zeros(_rounded_up(sum(h - low for low, h in plan.ranges.values())), np.int32)
+    for query, (low, high) in plan.ranges.items():
+        start = plan.origins[query] + low
+        values[start : start + high - low] = np.minimum(exact.of(query).block(low, high), CLIP)
+    return Truth(jnp.asarray(values), None, None)
+
+
+def _sparse(plan: Plan, exact: Lent) -> Truth:
+    places, counts = [], []
+    cells = {query: exact.of(query).cells() for query in plan.ranges}
+    size = plan.static.tile[0] * plan.static.tile[1]
+    for i, s in enumerate(plan.spans):
+        found, values = cells[s.query]
+        first, last = np.searchsorted(found, [s.low * s.width, s.high * s.width])
+        row, column = np.divmod(found[first:last].astype(np.int64), s.width)
+        inside = (column >= s.left) & (column < s.right)
+        row, column = row[inside] - s.low, column[inside] - s.left
+        places.append(i * size + row * plan.static.tile[1] + column)
+        counts.append(np.minimum(values[first:last][inside], CLIP))
+    here = np.concatenate(places)
+    padding = _rounded_up(len(here)) - len(here)
+    return Truth(
+        None,
+        jnp.asarray(np.pad(here, (0, padding), constant_values=2**31 - 1).astype(np.int32)),
+        jnp.asarray(np.pad(np.concatenate(counts), (0, padding)).astype(np.int32)),
+    )
+
+
+def _rounded_up(count: int) -> int:
+    """One of few sizes, so that few compilations serve."""
+    return 4 ** math.ceil(math.log(max(count, 4**8), 4) - 1e-12)
+
+
+def fetched(groups: Any, held: Any) -> tuple[np.ndarray, np.ndarray]:
+    """In memory: this waits for the device."""
+    return jax.device_get((groups, held))
 
 
 @final
 class DeviceScores:
-    """The scores of one tile, `rows` × `width` of its cells in use."""
+    """The scores of one batch; a position counts the cells in use, tile after tile."""
 
-    def __init__(self, tile: Any, rows: int, width: int) -> None:
-        self._tile, self._rows, self._width = tile, rows, width
+    def __init__(self, plan: Plan, flat: Any, groups: Any, held: Any) -> None:
+        self._plan, self._flat = plan, flat
+        self._groups, self._held = groups, held
 
     @property
     def size(self) -> int:
-        return self._rows * self._width
+        return int(self._plan.ends[-1])
 
     def above(self, cut: int, most: int) -> tuple[Ints, Ints] | None:
-        low = int(np.clip(cut, -1, 2**31 - 1))
-        count, places, values = jax.device_get(_above(self._tile, low))
-        if count > min(most, MOST):
+        if cut < self._lowest:
+            group = self._plan.static.group
+            low = int(np.clip(cut, -1, 2**31 - 1))
+            if int(tiles.groups_above(self._flat, low, group=group)) > min(most, MANY_GROUPS):
+                return None
+            groups = min(MANY_GROUPS, self._flat.size // group)
+            self._groups, self._held = tiles.best(self._flat, group=group, groups=groups)
+            del self._fetched, self._lowest
+        groups, held = self._fetched
+        row, column = np.nonzero(held > cut)
+        if len(row) > most:
             return None
-        row, column = np.divmod(places[:count].astype(np.int64), self._tile.shape[1])
-        return row * self._width + column, values[:count].astype(np.int64)
+        places = groups[row].astype(np.int64) * held.shape[1] + column
+        positions = self._positions(places)
+        order = np.argsort(positions)
+        return positions[order], held[row, column].astype(np.int64)[order]
 
     def at(self, positions: Ints) -> Ints:
-        row, column = np.divmod(positions, self._width)
         places = np.zeros(padded(len(positions)), np.int32)
-        places[: len(positions)] = row * self._tile.shape[1] + column
-        return np.asarray(_at(self._tile, places))[: len(positions)].astype(np.int64)
-
-
-class _Plan:
-    """How a query is cut into tiles."""
-
-    def __init__(self, layout: Layout, columns: tuple[str, ...]) -> None:
-        self._layout, self._columns = layout, columns
-        options = []
-        for lead in range(len(columns)):
-            a, b = layout.cells(columns[:lead]), layout.cells(columns[lead:])
-            for shape in SHAPES:
-                if b <= shape[1] or lead == len(columns) - 1:
-                    options.append((-(-a // shape[0]) * -(-b // shape[1]), lead, shape))
-        _, self._lead, self._shape = min(options)
-        self._a, self._b = layout.cells(columns[: self._lead]), layout.cells(columns[self._lead :])
-
-    def _spans(self) -> Iterator[tuple[int, int, int, int]]:
-        rows, width = self._shape if self._b <= self._shape[1] else (1, self._shape[1])
-        for low in range(0, self._a, rows):
-            for left in range(0, self._b, width):
-                yield low, min(low + rows, self._a), left, min(left + width, self._b)
-
-    def parts(self, values: np.ndarray) -> Iterator[np.ndarray]:
-        table = values.reshape(self._a, self._b)
-        for low, high, left, right in self._spans():
-            out = np.zeros(self._shape, np.int32)
-            # Clipped, counts stay exact in 32 bits even where the believed total is far too low;
-            # clipping moves no two counts further apart, so the sensitivity stands.
-            out[: high - low, : right - left] = np.minimum(table[low:high, left:right], CLIP)
-            yield out
+        places[: len(positions)] = self._places(positions)
+        return np.asarray(tiles.at(self._flat, places))[: len(positions)].astype(np.int64)
 
     @cached_property
-    def tiles(self) -> list[tuple[Any, Any, int, int]]:
-        """Lines of lead and trail, on the device, and how many of them are in use."""
-        k, found = len(self._columns), []
-        for low, high, left, right in self._spans():
-            lead = np.full((k, self._shape[0]), -1, np.int32)
-            trail = np.full((k, self._shape[1]), -1, np.int32)
-            first, second = self._columns[: self._lead], self._columns[self._lead :]
-            lead[: len(first), : high - low] = self._layout.lines(first, low, high)
-            trail[: len(second), : right - left] = self._layout.lines(second, left, right)
-            found.append((jnp.asarray(lead), jnp.asarray(trail), high - low, right - left))
-        return found
+    def _fetched(self) -> tuple[np.ndarray, np.ndarray]:
+        return fetched(self._groups, self._held)
+
+    @cached_property
+    def _lowest(self) -> int:
+        """Every score above this is among what was fetched."""
+        groups, held = self._fetched
+        whole = len(groups) * held.shape[1] >= self._flat.size
+        return -1 if whole else int(held.max(axis=1).min())
+
+    def _places(self, positions: Ints) -> Ints:
+        """Where on the device."""
+        ends, (rows, width) = self._plan.ends, self._plan.static.tile
+        which = np.searchsorted(ends, positions, side="right") - 1
+        row, column = np.divmod(positions - ends[which], self._widths[which])
+        return which * rows * width + row * width + column
+
+    def _positions(self, places: Ints) -> Ints:
+        rows, width = self._plan.static.tile
+        which, inside = np.divmod(places, rows * width)
+        row, column = np.divmod(inside, width)
+        return self._plan.ends[which] + row * self._widths[which] + column
+
+    @cached_property
+    def _widths(self) -> Ints:
+        return np.array([s.right - s.left for s in self._plan.spans])
 
 
-@partial(jax.jit, static_argnames=("r", "k"))
-def _tile(
-    P: Any, lead: Any, trail: Any, truth: Any, scale: Any, rows: Any, width: Any, *, r: int, k: int
-) -> Any:
-    """Scores, -1 where the tile is not in use. An unused line counts as one that always agrees for
-    a marginal, else as one that never does: neither changes the number of agreements."""
-    n = P.shape[1]
+@final
+class TileBatch:
+    """The scores of one batch, and which query each belongs to."""
 
-    def gathered(lines: Any, fill: float) -> list[Any]:
-        return [
-            jnp.where((lines[s] >= 0)[:, None], P[jnp.maximum(lines[s], 0)], fill) for s in range(k)
-        ]
+    def __init__(self, plan: Plan, made: DeviceScores) -> None:
+        self._plan, self.scores = plan, made
 
-    def exactly(lines: Any) -> list[Any]:
-        found = [jnp.ones((lines.shape[1], n), P.dtype)]
-        for p in gathered(lines, 0.0):
-            inner = [found[j] * (1 - p) + found[j - 1] * p for j in range(1, len(found))]
-            found = [found[0] * (1 - p), *inner, found[-1] * p]
-        return found
+    @property
+    def queries(self) -> Sequence[Query]:
+        return list(self._plan.ranges)
 
-    def met(a: Any, b: Any) -> Any:
-        return jnp.matmul(a, b.T, precision=HIGHEST)
+    @property
+    def place(self) -> _Place:
+        return _Place(self._plan)
 
-    def all_of(lines: Any, fill: float) -> Any:
-        parts = gathered(lines, fill) if fill else [1 - p for p in gathered(lines, fill)]
-        out = parts[0]
-        for part in parts[1:]:
-            out = out * part
-        return out
-
-    if r == k:
-        shares = met(all_of(lead, 1.0), all_of(trail, 1.0)) / n
-    elif r == 1:
-        shares = 1 - met(all_of(lead, 0.0), all_of(trail, 0.0)) / n
-    else:
-        a, b = exactly(lead), exactly(trail)
-        shares = sum((x.sum(axis=1) for x in a[r:]), jnp.zeros(lead.shape[1]))[:, None] / n
-        for j in range(r):
-            shares = shares + met(a[j], sum(b[r - j :])) / n
-    grid = jnp.rint(jnp.clip(shares, 0.0, 1.0) * scale).astype(jnp.int32)
-    score = jnp.abs(truth * GRID - grid)
-    used = (jnp.arange(truth.shape[0]) < rows)[:, None] & (jnp.arange(truth.shape[1]) < width)
-    return jnp.where(used, score, -1)
+    def positions(self, query: Query, indices: np.ndarray) -> np.ndarray:
+        """Where those of the query's cells stand that are in this batch."""
+        found = [np.empty(0, np.int64)]
+        for i, s in enumerate(self._plan.spans if len(indices) else ()):
+            if s.query == query:
+                row, column = np.divmod(indices, s.width)
+                inside = (row >= s.low) & (row < s.high) & (column >= s.left) & (column < s.right)
+                row, column = row[inside] - s.low, column[inside] - s.left
+                found.append(self._plan.ends[i] + row * (s.right - s.left) + column)
+        return np.concatenate(found)
 
 
-@jax.jit
-def _above(tile: Any, cut: Any) -> tuple[Any, Any, Any]:
-    flat = tile.reshape(-1)
-    over = flat > cut
-    (places,) = jnp.nonzero(over, size=MOST, fill_value=0)
-    return over.sum(), places, flat[places]
+@dataclass(frozen=True)
+class _Place:
+    """Holds the plan alone, so that the scores can go."""
 
+    plan: Plan
 
-@jax.jit
-def _at(tile: Any, places: Any) -> Any:
-    return tile.reshape(-1)[places]
+    def __call__(self, position: int) -> tuple[Query, int]:
+        i = int(np.searchsorted(self.plan.ends, position, side="right")) - 1
+        s = self.plan.spans[i]
+        row, column = divmod(int(position - self.plan.ends[i]), s.right - s.left)
+        return s.query, (s.low + row) * s.width + s.left + column

@@ -19,12 +19,12 @@ from admeasure.families import Codes
 from admeasure.families.products import sampling
 from admeasure.families.products.tensor import Answers, Layout, marginals
 from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.race import Scores
-from admeasure.privacy.score import Exact
+from admeasure.privacy.truth import Lent
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
+    from admeasure.families.products.device import TileBatch
     from admeasure.families.products.optimise import How
 
 DOUBLE_NUMBERS = 1 << 26
@@ -33,10 +33,11 @@ DOUBLE_NUMBERS = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class ProductModel:
-    """`P` as in `admeasure.families.products`; `zeros` are kept out of what is sampled."""
+    """`P` as in `admeasure.families.products`, in memory or on a device; `zeros` are kept out of
+    what is sampled."""
 
     domain: Domain
-    P: np.ndarray
+    P: Any
     total: float
     zeros: tuple[Zero, ...] = ()
     kind: ClassVar[str] = "products"
@@ -48,13 +49,13 @@ class ProductModel:
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
         layout, rows = self.layout, self.P.shape[1]
         work = sum(layout.cells(c) for c in columns) * rows
-        P = self._exact if work <= DOUBLE_NUMBERS else self.P
+        P = self._exact if work <= DOUBLE_NUMBERS else self._host
         tables = marginals(P, layout, columns)
         return [np.multiply(t, self.total, dtype=np.float64) for t in tables]
 
     @property
     def _exact(self) -> np.ndarray:
-        P = self.P.astype(np.float64)
+        P = self._host.astype(np.float64)
         for column in self.layout.columns:
             span = self.layout.span(column)
             P[span] /= P[span].sum(axis=0)
@@ -62,20 +63,31 @@ class ProductModel:
 
     def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
         """Expected counts of all cells or targets, flat, in C order."""
-        for shares in Answers(self.P, self.layout).blocks(query):
+        for shares in self._answers.blocks(query):
             shares *= self.total
             yield shares
 
-    def device_scores(self, query: Marginal | Threshold, exact: Exact) -> Iterator[Scores] | None:
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self._host, self.layout)
+
+    @cached_property
+    def _host(self) -> np.ndarray:
+        return np.asarray(self.P)
+
+    def device_scores(
+        self, queries: Sequence[Marginal | Threshold], exact: Lent
+    ) -> Iterator[TileBatch] | None:
         """|exact - answers| on the grid, made on the accelerator where there is one."""
         from admeasure.families.products import device
 
         if not device.serves(self.total):
             return None
-        return device.scores(self._placed, self.layout, self.total, query, exact)
+        return device.scores(self.placed, self.layout, self.total, queries, exact)
 
     @cached_property
-    def _placed(self) -> Any:
+    def placed(self) -> Any:
+        """`P` on the device."""
         from jax import numpy as jnp
 
         return jnp.asarray(self.P)
@@ -84,7 +96,7 @@ class ProductModel:
         return sampling.rounded(self._exact, self.layout, rows, self.zeros, rng)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
-        kept = {"P": self.P, "total": np.asarray(self.total)}
+        kept = {"P": self._host, "total": np.asarray(self.total)}
         for i, zero in enumerate(self.zeros):
             kept[f"zero{i}_columns"] = np.asarray(zero.columns)
             kept[f"zero{i}_mask"] = zero.mask
@@ -123,7 +135,9 @@ class ProductFamily:
         return ProductModel(domain, P, total, tuple(zeros))
 
     def update(self, model: ProductModel, log: Sequence[Measurement]) -> ProductModel:
+        from admeasure.families.products import device
         from admeasure.families.products.optimise import minimise
 
-        P = minimise(model.P, model.layout, log, model.total, self.how)
+        start = model.placed if device.serves(model.total) else model.P
+        P = minimise(start, model.layout, log, model.total, self.how)
         return ProductModel(model.domain, P, model.total, model.zeros)

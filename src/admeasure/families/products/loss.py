@@ -25,7 +25,7 @@ from admeasure.queries import Cell, Marginal, ThresholdCell
 
 TILE = 64
 SMALLEST = 64
-"""Counts of queries and lines are padded to SMALLEST times a power of 4 (lines: of 2)."""
+"""Counts of queries and lines are padded to SMALLEST times a power of 4 (tiles: of 2)."""
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -54,7 +54,9 @@ class Tables(NamedTuple):
 
 
 def padded(count: int, base: int = 4) -> int:
-    size = SMALLEST
+    """A size that serves for `count`. An accelerator takes no longer for a few hundred more, but
+    long to compile for another size."""
+    size = SMALLEST if jax.default_backend() == "cpu" else 4 * SMALLEST
     while size < count:
         size *= base
     return size

@@ -4,6 +4,13 @@ Avent and Korolova (2023), Algorithm 3 (relaxed projection): min ‖Q(P) - a‖�
 lie on the simplex. Two parametrisations: `sparsemax` steps on P and projects every block back to
 the simplex after each step (RAP); `softmax` steps on logits (RAP-softmax, Liu, Vietri and Wu 2021).
 
+Adam and projections. Adam divides every coordinate's step by the size of its own slopes, so where
+all levels of a column have slopes of one sign, however different, all move alike, and the
+projection takes the common move away: the fit stands still far from its aim, and did so on
+thresholds, whose slopes often have one sign. So under sparsemax the levels of a column in a row
+share one second moment (`moment = "block"`): a step there is the slope times one number, and the
+projection after it is a step of projected gradient descent. `moment = "level"` is Adam as printed.
+
 What no measurement names does not enter the loss: single queries name few of the levels, and all
 others of a column act as one. So only the named lines and one rest for each column are fitted; the
 rest is divided afterwards as it was before. The optimum is the same, and for a table of thousands
@@ -50,6 +57,8 @@ class How:
     tolerance: float = 0.01
     floor: float = 1.0
     """In units of the expected squared noise of all measurements."""
+    moment: Literal["block", "level"] = "block"
+    """Whose slopes scale a step under sparsemax: those of the whole block, or of the level."""
 
 
 class Blocks(NamedTuple):
@@ -59,10 +68,18 @@ class Blocks(NamedTuple):
     column: Any
 
 
-def minimise(
-    P: np.ndarray, layout: Layout, log: Sequence[Measurement], total: float, how: How
-) -> np.ndarray:
-    """Rows fitted to everything measured, starting from `P`."""
+class Coarse(NamedTuple):
+    """Which lines are fitted: `of` says for each line of `P` on which fitted line it lies, alone
+    where it is `named`, else with the rest of its column, which has `others` lines."""
+
+    of: Any
+    named: Any
+    others: Any
+
+
+def minimise(P: Any, layout: Layout, log: Sequence[Measurement], total: float, how: How) -> Any:
+    """Rows fitted to everything measured, starting from `P`, and where `P` is: in memory, or on a
+    device."""
     singles = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
     wholes = [m for m in log if isinstance(m.query, Marginal) and m.query.columns]
     if not singles and not wholes:
@@ -74,70 +91,57 @@ def minimise(
     named = np.arange(layout.width)
     if cells is not None and tables is None:
         named = np.unique(cells.lines[cells.used])
-    coarse = _Coarse(P, layout, named)
+    coarse, blocks = coarsened(layout, named)
     if cells is not None:
-        cells = cells._replace(lines=coarse.where[cells.lines].astype(np.int32))
+        cells = cells._replace(lines=coarse.of[cells.lines])
     if tables is not None:
-        tables = tables._replace(lead=coarse.lines(tables.lead), trail=coarse.lines(tables.trail))
-    fitted = _fit(
-        jnp.asarray(coarse.start), coarse.blocks, cells, tables, how.floor * noise, kind, how
-    )
-    return coarse.spread(np.asarray(fitted))
+        lead, trail = (np.where(x < 0, -1, coarse.of[x]) for x in (tables.lead, tables.trail))
+        tables = tables._replace(lead=lead, trail=trail)
+    made = _fit(P, coarse, blocks, cells, tables, how.floor * noise, kind, how)
+    return made if isinstance(P, jax.Array) else np.asarray(made)
 
 
-class _Coarse:
+def coarsened(layout: Layout, named: np.ndarray) -> tuple[Coarse, Blocks]:
     """The named lines and one rest for each column that has others, padded."""
-
-    def __init__(self, P: np.ndarray, layout: Layout, named: np.ndarray) -> None:
-        self._P, self._layout, self._named = P, layout, named
-        columns = len(layout.columns)
-        mine = layout.column_of[named]
-        inside = np.bincount(mine, minlength=columns)
-        self._resting = np.flatnonzero(inside < np.asarray(layout.levels)).tolist()
-        used = len(named) + len(self._resting)
-        size = loss.padded(used, 2)
-        self.where = np.zeros(layout.width, np.int64)
-        self.where[named] = np.arange(len(named))
-        column = np.full(size, columns, np.int32)
-        column[: len(named)] = mine
-        column[len(named) : used] = self._resting
-        member = (column[None, :] == np.arange(columns + 1)[:, None]).astype(np.float32)
-        self.blocks = Blocks(member, column)
-        self.start = np.zeros((size, P.shape[1]), np.float32)
-        self.start[: len(named)] = P[named]
-        self._others = np.ones(layout.width, bool)
-        self._others[named] = False
-        for i, c in enumerate(self._resting):
-            self.start[len(named) + i] = self._rest(c).sum(axis=0)
-
-    def lines(self, lines: np.ndarray) -> np.ndarray:
-        return np.where(lines < 0, -1, self.where[np.maximum(lines, 0)]).astype(np.int32)
-
-    def _lines_of_rest(self, column: int) -> np.ndarray:
-        span = self._layout.span(self._layout.columns[column])
-        return span.start + np.flatnonzero(self._others[span])
-
-    def _rest(self, column: int) -> np.ndarray:
-        return self._P[self._lines_of_rest(column)]
-
-    def spread(self, fitted: np.ndarray) -> np.ndarray:
-        """All lines again: the rest of a column is divided as it was, evenly where it was none."""
-        out = self._P.copy()
-        out[self._named] = fitted[: len(self._named)]
-        for i, c in enumerate(self._resting):
-            lines, before = self._lines_of_rest(c), self._rest(c)
-            held = before.sum(axis=0)
-            parts = np.where(
-                held > SMALLEST_SHARE,
-                before / np.maximum(held, SMALLEST_SHARE),
-                np.float32(1 / len(lines)),
-            )
-            out[lines] = parts * fitted[len(self._named) + i]
-        return out
+    columns = len(layout.columns)
+    mine, every = layout.column_of[named], layout.column_of
+    others = np.asarray(layout.levels) - np.bincount(mine, minlength=columns)
+    resting = np.flatnonzero(others)
+    used = len(named) + len(resting)
+    size = loss.padded(used)
+    rest = np.zeros(columns, np.int32)
+    rest[resting] = len(named) + np.arange(len(resting))
+    of, alone = rest[every], np.zeros(layout.width, bool)
+    of[named], alone[named] = np.arange(len(named)), True
+    column = np.full(size, columns, np.int32)
+    column[: len(named)], column[len(named) : used] = mine, resting
+    member = (column[None, :] == np.arange(columns + 1)[:, None]).astype(np.float32)
+    counts = np.maximum(others, 1).astype(np.float32)[every]
+    return Coarse(of, alone, counts), Blocks(member, column)
 
 
 @partial(jax.jit, static_argnames=("kind", "how"))
 def _fit(
+    P: Any,
+    coarse: Coarse,
+    blocks: Blocks,
+    cells: Any,
+    tables: Any,
+    floor: Any,
+    kind: loss.Kind,
+    how: How,
+) -> Any:
+    """All lines of `P`, fitted. The rest of a column is divided as it was, evenly where it was
+    none."""
+    start = jax.ops.segment_sum(P, coarse.of, num_segments=blocks.column.shape[0])
+    after = _fitted(start, blocks, cells, tables, floor, kind, how)[coarse.of]
+    held, named = start[coarse.of], coarse.named[:, None]
+    even = 1 / coarse.others[:, None]
+    parts = jnp.where(held > SMALLEST_SHARE, P / jnp.maximum(held, SMALLEST_SHARE), even)
+    return jnp.where(named, after, parts * after)
+
+
+def _fitted(
     P: Any, blocks: Blocks, cells: Any, tables: Any, floor: Any, kind: loss.Kind, how: How
 ) -> Any:
     real = (blocks.column < blocks.member.shape[0] - 1)[:, None]
@@ -145,6 +149,8 @@ def _fit(
     params = jnp.log(jnp.where(real, rows, 1.0)) if how.shape == "softmax" else P
     make = partial(softmax, blocks=blocks) if how.shape == "softmax" else lambda p: p
     adam = optax.adam(how.learning_rate)
+    if how.shape == "sparsemax" and how.moment == "block":
+        adam = optax.chain(scale_by_blocks(blocks), optax.scale_by_learning_rate(how.learning_rate))
 
     def objective(p: Any) -> Any:
         made = jnp.where(real, make(p), 0.0)
@@ -177,6 +183,34 @@ def _fit(
     first = (0, params, adam.init(params), jnp.asarray(jnp.inf), jnp.asarray(jnp.inf))
     fitted = jax.lax.while_loop(more, several, first)[1]
     return jnp.where(real, make(fitted), 0.0)
+
+
+class Moments(NamedTuple):
+    """Adam's memory: `first` for each level, `second` for each block of each row."""
+
+    count: Any
+    first: Any
+    second: Any
+
+
+def scale_by_blocks(
+    blocks: Blocks, b1: float = 0.9, b2: float = 0.999, small: float = 1e-8
+) -> optax.GradientTransformation:
+    """Adam (Kingma and Ba 2015) with one second moment, of the slopes' squared norm, a block."""
+
+    def init(params: Any) -> Moments:
+        second = jnp.zeros((blocks.member.shape[0], params.shape[1]), params.dtype)
+        return Moments(jnp.zeros((), jnp.int32), jnp.zeros_like(params), second)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Moments]:
+        del params
+        count = state.count + 1
+        first = b1 * state.first + (1 - b1) * updates
+        second = b2 * state.second + (1 - b2) * _sums(updates * updates, blocks)
+        size = jnp.sqrt(second / (1 - b2**count)) + small
+        return first / (1 - b1**count) / size[blocks.column], Moments(count, first, second)
+
+    return optax.GradientTransformation(init, update)
 
 
 def softmax(logits: Any, blocks: Blocks) -> Any:

@@ -1,8 +1,8 @@
 """How one warehouse writes what the encoder asks for: a `Dialect` for each.
 
 The rules of docs/schema.md live once, in `admeasure.sources.warehouse_encode`. A dialect knows only
-how its SQL compares texts byte by byte, reads a number from a text without failing, takes the day of
-a timestamp, and so on. Patterns hold no backslash and no letter without its case, so that they
+how its SQL compares texts byte by byte, reads a number from a text without failing, takes the day
+of a timestamp, and so on. Patterns hold no backslash and no letter without its case, so that they
 mean the same in every regular expression engine. What a dialect is given is made of the schema and
 of column names; no value of the private table enters a query.
 """
@@ -111,7 +111,7 @@ class Dialect(ABC):
     def days_in(self, text: str) -> str:
         """The same for a text of the form YYYY-MM-DD; NULL where there is no such day."""
 
-    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:  # noqa: ARG002
+    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
         """The number of the last start that is not above a value; the first never is."""
         return _halved(value, starts, 0)
 

@@ -95,12 +95,15 @@ class Postgres(Dialect):
             case Storage.REAL:
                 number = f"({x})::float8"
                 inside = f"{number} > {self.real(-(2.0**63))} AND {number} < {self.real(2.0**63)}"
-                read = f"CASE WHEN {inside} THEN ({number})::bigint ELSE {saturated(f'{x} < 0')} END"
+                read = (
+                    f"CASE WHEN {inside} THEN ({number})::bigint ELSE {saturated(f'{x} < 0')} END"
+                )
                 read = f"({read})::numeric" if exact else read
             case _:
                 number = f"({x})"
                 read = (
-                    number if exact
+                    number
+                    if exact
                     else f"CASE WHEN abs({x}) < {LONG} THEN ({x})::bigint "
                     f"ELSE {saturated(f'{x} < 0')} END"
                 )
@@ -195,6 +198,7 @@ def _nearest(number: str) -> str:
     """An exact number as a double. The cast itself rounds to the nearest, but fails at the ends."""
     return (
         f"CASE WHEN abs({number}) BETWEEN 1e-300 AND 1e300 THEN {number}::float8 "
-        f"WHEN {number} >= {_OVER} THEN 'inf'::float8 WHEN {number} <= -{_OVER} THEN '-inf'::float8 "
+        f"WHEN {number} >= {_OVER} THEN 'inf'::float8 "
+        f"WHEN {number} <= -{_OVER} THEN '-inf'::float8 "
         f"WHEN abs({number}) <= {_UNDER} THEN 0::float8 ELSE {number}::float8 END"
     )

@@ -1,0 +1,71 @@
+"""A network fitted to a public table: no privacy, no budget.
+
+Everything here is public. The table's marginals count as measurements whose noise is what sampling
+so many rows leaves: a cell of a marginal with n_r cells of a table of m rows has a variance of
+about m / n_r rows, so training ends where a closer fit would learn the sample rather than its
+population.
+
+One- and two-way marginals are all in the loss of every step; of larger ones each stage takes a part
+drawn from a fixed seed, which bounds memory and time however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.families.network.family import NetworkFamily, NetworkModel
+from admeasure.families.network.training import How
+from admeasure.families.support import SupportModel
+from admeasure.privacy.measurement import Measurement
+from admeasure.queries import Marginal
+
+STAGES = 24
+STAGE_CELLS = 1 << 16
+"""Cells of larger marginals in one stage."""
+
+
+def fitted(
+    model: NetworkModel, table: SupportModel, queries: Sequence[Columns], rows: int, how: How
+) -> NetworkModel:
+    """The network trained on the table's shares of these marginals, `how.steps` in all."""
+    small = [c for c in queries if len(c) <= 2]
+    large = [c for c in queries if len(c) > 2]
+    stages = STAGES if large else 1
+    random = Random(0)
+    for stage in range(stages):
+        rate = how.learning_rate * 0.5 * (1 + math.cos(math.pi * stage / (stages + 1)))
+        steps = math.ceil(how.steps / stages)
+        family = NetworkFamily(replace(how, learning_rate=rate, steps=steps))
+        part = [*small, *_part(large, model, random)]
+        model = family.update(model, _measured(part, table, rows, model.total))
+    return model
+
+
+def _part(large: Sequence[Columns], model: NetworkModel, random: Random) -> list[Columns]:
+    found, cells = [], 0
+    for columns in random.sample(list(large), len(large)):
+        cells += model.domain.cells(columns)
+        if found and cells > STAGE_CELLS:
+            break
+        found.append(columns)
+    return found
+
+
+def _measured(
+    queries: Sequence[Columns], table: SupportModel, rows: int, total: float
+) -> list[Measurement]:
+    """Marginals scaled to the model's number of rows, with the noise of sampling."""
+    tables = table.marginals(queries)
+    scale = total / table.total
+    return [
+        Measurement(
+            Marginal(c), np.asarray(t) * scale, total / math.sqrt(rows * max(1, np.size(t)))
+        )
+        for c, t in zip(queries, tables, strict=True)
+    ]

@@ -1,0 +1,178 @@
+"""Gradient steps on a network's weights: when they stop, and what is kept when they fail.
+
+Two ways, each one compiled loop over padded shapes, so that few compilations serve a run:
+
+- `fit`: Adam on the squared errors in units of their noise (`measured.squared`), for whole
+  marginals. After the `least` steps it ends when the loss is what noise alone explains (`floor`)
+  or when `patience` steps changed it by less than the part `tolerance`, and always after `steps`;
+  the learning rate falls over the steps where `decay` says so.
+- `fit_worst`: Algorithm 3 of Liu, Vietri and Wu (2021), GEM-UPDATE: Adam on the mean absolute error
+  of the queries whose error is at least γ, until none is or T_max steps were made.
+
+Neither looks at the clock, so a run can be replayed. After every `patience` steps the numbers are
+checked: once one is not finite, training stops. The best state among those looked at is returned,
+so never one that is not sound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from admeasure.families.network.generator import product_rows
+from admeasure.families.network.measured import Measured, absolute, squared
+
+SLOWEST = 0.1
+"""The part of the learning rate at which a fit with `decay` ends."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How a network is trained."""
+
+    learning_rate: float = 1e-3
+    steps: int = 200
+    least: int = 0
+    patience: int = 25
+    tolerance: float = 0.0
+    floor: float = 1.0
+    decay: bool = False
+    resample: bool = False
+    seed: int = 0
+
+
+class Trained(NamedTuple):
+    """The best parameters and the noise and loss that belong to them; whether all numbers stayed
+    finite; how many steps were made; and the optimiser's memory, for the next fit."""
+
+    parameters: Any
+    memory: Any
+    noise: Any
+    loss: Any
+    sound: Any
+    steps: Any
+
+
+def finite(tree: Any) -> Any:
+    """Whether every number of a tree is finite."""
+    return jnp.all(jnp.array([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
+
+
+class Pace(NamedTuple):
+    """The numbers of a `How` that may differ from fit to fit without another compilation."""
+
+    learning_rate: Any
+    steps: Any
+    least: Any
+    floor: Any
+
+    @classmethod
+    def of(cls, how: How) -> tuple[Pace, How]:
+        rate, floor = np.float32(how.learning_rate), np.float32(how.floor)
+        pace = cls(rate, np.int32(how.steps), np.int32(how.least), floor)
+        return pace, replace(how, learning_rate=0.0, steps=0, least=0, floor=0.0)
+
+
+class State(NamedTuple):
+    """Where a fit begins: parameters, noise, and what Adam remembers (None: nothing yet)."""
+
+    parameters: Any
+    noise: Any
+    memory: Any = None
+
+
+def fit(state: State, blocks: Any, data: Measured, how: How) -> Trained:
+    """Train on squared errors until they are those of noise."""
+    return _fit(_ready(state), blocks, data, *Pace.of(how))
+
+
+def fit_worst(state: State, blocks: Any, data: Measured, gamma: float, how: How) -> Trained:
+    """Train on the absolute errors of at least `gamma`, in shares, until there is none."""
+    return _fit_worst(_ready(state), blocks, data, np.float32(gamma), *Pace.of(how))
+
+
+def _ready(state: State) -> State:
+    p = jax.tree.map(jnp.asarray, state.parameters)
+    memory = state.memory
+    if memory is None:
+        memory = optax.scale_by_adam().init(p)
+    return State(p, jnp.asarray(state.noise), memory)
+
+
+@partial(jax.jit, static_argnames="how")
+def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Trained:
+    def objective(p: Any, z: Any) -> Any:
+        value = squared(product_rows(p, z, blocks), data)
+        return value, value
+
+    def more(value: Any, before: Any) -> Any:
+        return (value > pace.floor) & (jnp.abs(before - value) >= how.tolerance * value)
+
+    return _loop(state, objective, more, pace, how)
+
+
+@partial(jax.jit, static_argnames="how")
+def _fit_worst(
+    state: State, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: How
+) -> Trained:
+    def objective(p: Any, z: Any) -> Any:
+        assert data.cells is not None
+        return absolute(product_rows(p, z, blocks), data.cells, gamma)
+
+    return _loop(state, objective, lambda worst, _: worst >= gamma, pace, how)
+
+
+def _loop(state: State, objective: Any, more: Any, pace: Pace, how: How) -> Trained:
+    """`objective` gives the loss and the number that `more` and the choice of the best go by."""
+    adam = optax.scale_by_adam()
+    key = jax.random.key(how.seed)
+    judged = jax.value_and_grad(objective, has_aux=True)
+
+    def rate(done: Any) -> Any:
+        if not how.decay:
+            return pace.learning_rate
+        part = jnp.minimum(done / pace.steps, 1.0)
+        return pace.learning_rate * (SLOWEST + (1 - SLOWEST) * 0.5 * (1 + jnp.cos(jnp.pi * part)))
+
+    def batch(done: Any) -> Any:
+        if not how.resample:
+            return state.noise
+        return jax.random.normal(jax.random.fold_in(key, done), state.noise.shape)
+
+    def step(i: Any, inner: tuple[Any, ...]) -> tuple[Any, ...]:
+        p, memory, done = inner
+        (_, _), slope = judged(p, batch(done + i))
+        change, memory = adam.update(slope, memory)
+        p = jax.tree.map(lambda x, c: x - rate(done + i) * c, p, change)
+        return p, memory, done
+
+    def several(now: tuple[Any, ...]) -> tuple[Any, ...]:
+        done, p, memory, best, lowest, value, _, _ = now
+        p, kept, _ = jax.lax.fori_loop(0, how.patience, step, (p, memory, done))
+        done += how.patience
+        judge = objective(p, batch(done))[1]
+        sound = finite(p) & jnp.isfinite(judge)
+        better = sound & (judge <= lowest)
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), p, best)
+        lowest = jnp.where(better, judge, lowest)
+        memory = jax.tree.map(lambda new, old: jnp.where(sound, new, old), kept, memory)
+        return done, p, memory, best, lowest, judge, value, sound
+
+    def going(now: tuple[Any, ...]) -> Any:
+        done, _, _, _, _, value, before, sound = now
+        return sound & (done < pace.steps) & ((done < pace.least) | more(value, before))
+
+    p = state.parameters
+    first = objective(p, batch(0))[1]
+    # With new noise in every step the first loss and a later one are of different batches.
+    lowest = jnp.asarray(jnp.inf) if how.resample else first
+    sound = finite(p) & jnp.isfinite(first)
+    start = (0, p, state.memory, p, lowest, first, jnp.asarray(jnp.inf), sound)
+    done, _, memory, best, lowest, _, _, sound = jax.lax.while_loop(going, several, start)
+    return Trained(best, memory, batch(done), jnp.minimum(lowest, first), sound, done)

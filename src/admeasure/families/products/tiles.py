@@ -1,0 +1,149 @@
+"""What `device` computes on the accelerator: scores of many tiles in one call.
+
+Every tile has the same padded shape; what differs between tiles (columns, levels, where its
+rectangle lies) arrives as a few numbers, from which the lines of `P` are made on the device. So one
+compilation serves all queries of the same k and r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from admeasure.families.products.loss import HIGHEST
+from admeasure.privacy.score import GRID
+
+AT_ONCE = 8
+"""Tiles that are worked on together."""
+
+
+class Tiles(NamedTuple):
+    """For each tile: its rectangle in the matrix of its query (`corner`: lead from, to, trail
+    from, to), `levels` and `starts` of the columns, how many of them lead (`leads`), the `width` of
+    the matrix, and where the rectangle's first answer stands in the array of exact answers."""
+
+    corner: Any
+    levels: Any
+    starts: Any
+    leads: Any
+    width: Any
+    origin: Any
+
+
+class Truth(NamedTuple):
+    """Exact answers of a batch: `values`, flat; or, of the cells that occur, `places` among the
+    scores (beyond them where unused) and `counts`."""
+
+    values: Any
+    places: Any
+    counts: Any
+
+
+@dataclass(frozen=True)
+class Static:
+    """What a compilation is for."""
+
+    k: int
+    r: int
+    tile: tuple[int, int]
+    group: int
+    groups: int
+
+
+@partial(jax.jit, static_argnames="static")
+def scored(
+    P: Any, tiles: Tiles, truth: Truth, scale: Any, *, static: Static
+) -> tuple[Any, Any, Any]:
+    """|exact - answers| on the grid for every cell of every tile, -1 where a tile is not in use;
+    which groups of cells have the largest scores, and all scores of those groups."""
+    # A column that is not on this side of a tile reads the last line, which changes nothing: it
+    # always agrees for a marginal, else it never does.
+    fill = 1.0 if static.r == static.k else 0.0
+    P = jnp.concatenate([P, jnp.full((1, P.shape[1]), fill, P.dtype)])
+    one = partial(_tile, P, truth.values, scale, static=static)
+    flat = jax.lax.map(one, tiles, batch_size=AT_ONCE).reshape(-1)
+    if truth.values is None:
+        there = flat.at[truth.places].get(mode="fill", fill_value=0)
+        flat = flat.at[truth.places].set(jnp.abs(truth.counts * GRID - there), mode="drop")
+    return flat, *best(flat, group=static.group, groups=static.groups)
+
+
+@partial(jax.jit, static_argnames=("group", "groups"))
+def best(flat: Any, *, group: int, groups: int) -> tuple[Any, Any]:
+    parts = flat.reshape(-1, group)
+    _, which = jax.lax.top_k(parts.max(axis=1), groups)
+    return which, parts[which]
+
+
+@partial(jax.jit, static_argnames="group")
+def groups_above(flat: Any, cut: Any, *, group: int) -> Any:
+    return (flat.reshape(-1, group).max(axis=1) > cut).sum()
+
+
+@jax.jit
+def at(flat: Any, places: Any) -> Any:
+    return flat[places]
+
+
+def _tile(P: Any, values: Any, scale: Any, tile: Tiles, *, static: Static) -> Any:
+    rows, width = static.tile
+    low, high, left, right = (tile.corner[i] for i in range(4))
+    lead = jnp.minimum(low + jnp.arange(rows), high - 1)
+    trail = jnp.minimum(left + jnp.arange(width), right - 1)
+    a, b = _lines(tile, lead, trail, static.k, P.shape[0] - 1)
+    shares = _shares(P, a, b, static.r)
+    grid = jnp.rint(jnp.clip(shares, 0.0, 1.0) * scale).astype(jnp.int32)
+    if values is not None:
+        i, j = jnp.arange(rows)[:, None], jnp.arange(width)[None, :]
+        inside = jnp.clip(tile.origin + i * tile.width + j, 0, values.shape[0] - 1)
+        grid = jnp.abs(values[inside] * GRID - grid)
+    used = (low + jnp.arange(rows) < high)[:, None] & (left + jnp.arange(width) < right)
+    return jnp.where(used, grid, -1)
+
+
+def _lines(tile: Tiles, lead: Any, trail: Any, k: int, other: int) -> tuple[list[Any], list[Any]]:
+    """For each column the lines of the lead cells and of the trail cells."""
+    first, second = [], []
+    a = b = jnp.ones((), jnp.int32)
+    for s in reversed(range(k)):
+        leads, levels = s < tile.leads, tile.levels[s]
+        first.append(jnp.where(leads, tile.starts[s] + lead // a % levels, other))
+        second.append(jnp.where(leads, other, tile.starts[s] + trail // b % levels))
+        a, b = jnp.where(leads, a * levels, a), jnp.where(leads, b, b * levels)
+    return first, second
+
+
+def _shares(P: Any, lead: list[Any], trail: list[Any], r: int) -> Any:
+    """Mean over rows of the probability of at least r agreements: (lead cells, trail cells)."""
+    k, n = len(lead), P.shape[1]
+
+    def met(a: Any, b: Any) -> Any:
+        return jnp.matmul(a, b.T, precision=HIGHEST) / n
+
+    def all_of(Q: Any, lines: list[Any]) -> Any:
+        out = Q[lines[0]]
+        for line in lines[1:]:
+            out = out * Q[line]
+        return out
+
+    def exactly(lines: list[Any]) -> list[Any]:
+        found = [jnp.ones((lines[0].shape[0], n), P.dtype)]
+        for line in lines:
+            p = P[line]
+            inner = [found[j] * (1 - p) + found[j - 1] * p for j in range(1, len(found))]
+            found = [found[0] * (1 - p), *inner, found[-1] * p]
+        return found
+
+    if r == k:
+        return met(all_of(P, lead), all_of(P, trail))
+    if r == 1:
+        return 1 - met(all_of(1 - P, lead), all_of(1 - P, trail))
+    a, b = exactly(lead), exactly(trail)
+    shares = sum((x.sum(axis=1) for x in a[r:]), jnp.zeros(lead[0].shape[0]))[:, None] / n
+    for j in range(r):
+        shares = shares + met(a[j], sum(b[r - j :]))
+    return shares

@@ -1,0 +1,165 @@
+"""GEM-Pub: GEM from a network fitted to a public table (Liu, Vietri and Wu 2021, section 6).
+
+The network is pretrained on public data alone, without privacy and without cost, over the
+workload's marginals (and those of subsets of their columns) as far as the public table has their
+columns; then GEM runs from there. So the public table may lack columns, and, unlike PMW-Pub, the
+run can learn records that the public table does not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from admeasure.domain import Columns, Domain
+from admeasure.errors import DataError, UsageError
+from admeasure.families.network.generator import Generator
+from admeasure.families.products.tensor import Layout
+from admeasure.mechanisms import generator
+from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.generator import Measure
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.unit import Unit
+from admeasure.public.table import PublicTable
+from admeasure.schema import Zero
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class GemPub:
+    """`pretrain_steps`: steps of pretraining. `pretrain_on`: the workload's marginals inside the
+    common columns, or all pairs of them. `generator`: a file with a pretrained network, instead of
+    a public table; `save_generator`: where to write the one that was pretrained. The other options
+    are those of `gem`.
+    """
+
+    measure: Measure = "marginals"
+    schedule: Literal["annealed", "even"] = "even"
+    rounds: int | None = None
+    alpha: float | None = None
+    candidates: Literal["closure", "workload"] = "closure"
+    select: Literal["largest", "distance"] = "largest"
+    hidden: str | None = None
+    noise: int = 64
+    product_rows: int | None = None
+    learning_rate: float | None = None
+    steps: int | None = None
+    resample: Literal["no", "yes"] = "no"
+    pretrain_steps: int = 1200
+    pretrain_on: Literal["workload", "pairs"] = "workload"
+    generator: str | None = None
+    save_generator: str | None = None
+    public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
+
+    name: ClassVar[str] = "gem-pub"
+    summary: ClassVar[str] = "gem from a network that was fitted to a public table"
+    fills_public: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        generator.check_options(self.name, self)
+        if self.pretrain_steps < 1:
+            raise UsageError(
+                f"gem-pub: pretrain_steps must be at least 1; it is {self.pretrain_steps}."
+            )
+        if self.generator and self.save_generator:
+            raise UsageError(
+                "gem-pub: generator is a network that is stored already; leave save_generator out."
+            )
+
+    def with_public(self, public: PublicTable) -> Self:
+        return replace(self, public=public)
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        generator.check(self.name, self, domain, workload)
+        if self.generator is not None:
+            if self.public is not None:
+                raise UsageError(
+                    "gem-pub takes a public table or a stored generator, not both. Leave one out."
+                )
+            stored = Generator.load(self.generator, domain)
+            generator.check_memory(self.name, stored.size, domain)
+            return
+        if self.public is None:
+            raise UsageError(
+                "gem-pub needs a public table or a pretrained generator. Give --public DATA or "
+                "--generator FILE (in Python: public=…), or use gem, which needs neither."
+            )
+        self.public.check(domain, zeros)
+        self._queries(workload)
+        if self.save_generator is not None and not Path(self.save_generator).parent.is_dir():
+            raise UsageError(
+                f"The folder of {self.save_generator} does not exist. Name another place."
+            )
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        notes = self.public.notes if self.public is not None else ()
+        made = generator.plan(
+            self.name, self, domain, workload, unit, rho, rows, informed=True, notes=notes
+        )
+        return replace(made, seconds=made.seconds + 0.03 * self.pretrain_steps)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        domain = curator.domain
+        if self.generator is not None:
+            network = Generator.load(self.generator, domain)
+            digest = hashlib.sha256(Path(self.generator).read_bytes()).hexdigest()
+            notes: tuple[str, ...] = (f"Started from the stored generator of sha256 {digest}.",)
+        else:
+            assert self.public is not None
+            network, notes = self.pretrained(workload, zeros), self.public.check(domain, zeros)
+            if self.save_generator is not None:
+                network.save(self.save_generator, domain)
+        return generator.run(
+            self.name, self, curator, workload, zeros, pretrained=network, notes=notes
+        )
+
+    def pretrained(self, workload: Workload, zeros: Sequence[Zero] = ()) -> Generator:
+        """The network fitted to the public table. Built from public data only.
+
+        >>> network = admeasure.gem_pub(public=table).pretrained(workload)  # doctest: +SKIP
+        >>> network.save("generator.npz", table.domain)                     # doctest: +SKIP
+        """
+        from admeasure.families.network.family import start
+        from admeasure.families.network.pretraining import fitted
+        from admeasure.families.support import Records, SupportModel
+
+        if self.public is None:
+            raise UsageError("gem-pub: there is no public table to pretrain on. Give public=….")
+        table, domain = self.public, self.public.domain
+        keep = table.possible(zeros)
+        common = Domain.of({c: domain[c] for c in table.held})
+        kept = {c: codes[keep] for c, codes in table.codes.items()}
+        shares = table.shares[keep] / table.shares[keep].sum()
+        believed = SupportModel(Records(kept, common), shares, float(table.rows))
+        size = generator.size_of(self.name, self, domain)
+        first = start(Generator.first(Layout.of(domain), size), domain, float(table.rows), zeros)
+        how = replace(generator.training(self), steps=self.pretrain_steps, least=0, decay=False)
+        if self.measure == "cells":
+            how = replace(how, learning_rate=self.learning_rate or 1e-3, patience=25)
+        made = fitted(first, believed, self._queries(workload), table.rows, how)
+        if not made.sound:
+            raise DataError(
+                "Pretraining on the public table produced a number that is not finite. Lower "
+                "--learning-rate."
+            )
+        return made.generator
+
+    def _queries(self, workload: Workload) -> list[Columns]:
+        """The marginals to pretrain on."""
+        assert self.public is not None
+        held = set(self.public.held)
+        inside = [c for c in workload.closure() if held.issuperset(c)]
+        if self.pretrain_on == "pairs":
+            inside = [c for c in inside if len(c) <= 2]
+        if not inside:
+            raise DataError(
+                f"{self.public.name} has no column that the workload asks about. Give a public "
+                "table that shares columns with the workload, or use gem."
+            )
+        return inside

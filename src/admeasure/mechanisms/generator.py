@@ -1,0 +1,405 @@
+"""What `gem` and `gem-pub` share: checks, defaults from public facts, the run, the plan.
+
+Everything is post-processing of what the curator gives out, but for the two verbs that it charges:
+selection and measurement. `Course` is a run's course: what is measured, at which cost, and how the
+network is trained on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from admeasure.domain import Domain
+from admeasure.errors import ResourceError, UsageError, WorkloadError
+from admeasure.families.network.generator import Generator, Size
+from admeasure.families.products.tensor import Layout, check_query_size
+from admeasure.limits import physical_megabytes
+from admeasure.loop import Budget, Round, Schedule, adaptive_measurements
+from admeasure.mechanisms import planning
+from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.journal import Progress
+from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Query
+from admeasure.schedules.annealed import Annealed
+from admeasure.schedules.even import Even
+from admeasure.schema import Zero
+from admeasure.selectors.holding import HoldingWorst
+from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
+from admeasure.selectors.top import TopCells, distinct
+from admeasure.workload import Workload
+
+if TYPE_CHECKING:
+    from admeasure.families.network.family import NetworkModel
+    from admeasure.families.network.training import How
+
+ROWS_SHARE = Fraction(1, 50)
+FIRST_SHARE = Fraction(1, 10)
+MOST_COLUMNS = 6
+MOST_ROWS = 100_000
+PART_OF_MEMORY = 0.8
+EMA = 0.9
+"""β of the average of the weights over the second half of the rounds; the paper leaves it open."""
+
+Measure = Literal["marginals", "cells"]
+
+
+class Options(Protocol):
+    """The options of a mechanism that trains a network; `gem` says what each is."""
+
+    @property
+    def measure(self) -> Measure: ...
+    @property
+    def schedule(self) -> Literal["annealed", "even"]: ...
+    @property
+    def rounds(self) -> int | None: ...
+    @property
+    def alpha(self) -> float | None: ...
+    @property
+    def candidates(self) -> Literal["closure", "workload"]: ...
+    @property
+    def select(self) -> Literal["largest", "distance"]: ...
+    @property
+    def hidden(self) -> str | None: ...
+    @property
+    def noise(self) -> int: ...
+    @property
+    def product_rows(self) -> int | None: ...
+    @property
+    def learning_rate(self) -> float | None: ...
+    @property
+    def steps(self) -> int | None: ...
+    @property
+    def resample(self) -> Literal["no", "yes"]: ...
+
+
+def check_options(name: str, options: Options) -> None:
+    for option in ("rounds", "product_rows", "noise", "steps"):
+        value = getattr(options, option)
+        if value is not None and value < 1:
+            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
+    rows, alpha, rate = options.product_rows, options.alpha, options.learning_rate
+    if rows is not None and rows > MOST_ROWS:
+        raise UsageError(f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {rows:,}.")
+    if alpha is not None and not 0 < alpha < 1:
+        raise UsageError(f"{name}: alpha must lie between 0 and 1; it is {alpha}.")
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"{name}: learning_rate must be positive; it is {rate}.")
+    hidden_units(name, options.hidden or "1")
+
+
+def hidden_units(name: str, text: str) -> tuple[int, ...]:
+    """The hidden layers of `256,512`."""
+    try:
+        units = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        units = ()
+    if not units or min(units) < 1:
+        raise UsageError(f"{name}: hidden is a list of layer sizes such as 256,512; it is {text}.")
+    return units
+
+
+def size_of(name: str, options: Options, domain: Domain) -> Size:
+    """The network: that of Table 6 (256, 512) for whole marginals and of Table 2 (512, 1024, 1024)
+    for single queries, smaller for a table of fewer than 128 levels; up to 1000 rows."""
+    width = Layout.of(domain).width
+    unit = 32
+    while unit < min(2 * width, 256):
+        unit *= 2
+    hidden = (2 * unit, 4 * unit, 4 * unit) if options.measure == "cells" else (unit, 2 * unit)
+    if options.hidden is not None:
+        hidden = hidden_units(name, options.hidden)
+    rows = options.product_rows or max(64, min(1000, 16 * width))
+    return Size(hidden, options.noise, rows)
+
+
+def check(name: str, options: Options, domain: Domain, workload: Workload) -> None:
+    """Refuse what cannot be served; nothing is charged yet."""
+    for query in workload.queries:
+        if len(query.columns) > MOST_COLUMNS:
+            raise WorkloadError(
+                f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
+                f"{len(query.columns)}. Use fewer columns, or aim."
+            )
+    check_query_size(workload.queries, domain, name)
+    check_memory(name, size_of(name, options, domain), domain)
+    offered = sum(domain.cells(q.columns) for q in distinct(workload))
+    if options.measure == "cells" and (options.rounds or 1) > offered:
+        raise UsageError(
+            f"{name}: {options.rounds:,} queries are to be measured, but the workload has "
+            f"{offered:,}. Lower --rounds."
+        )
+
+
+def check_memory(name: str, size: Size, domain: Domain) -> None:
+    needed, there = size.megabytes(Layout.of(domain).width), physical_megabytes()
+    if needed > PART_OF_MEMORY * there:
+        raise ResourceError(
+            f"{name}: a network of hidden layers {', '.join(map(str, size.hidden))} with "
+            f"{size.rows:,} product rows takes about {needed:,.0f} MB to train, and the machine "
+            f"has {there:,.0f} MB. Lower --hidden or --product-rows."
+        )
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run's settings, all from public facts: budget, noisy number of rows, workload.
+
+    `rounds`: T of the even schedule. `each`: what the first rounds of the annealed one cost.
+    `select`: the part of each round that goes to selection. `first`: the one-way marginals that
+    are measured before anything is chosen, `rho_first` for all of them together.
+    """
+
+    select: Fraction
+    annealed: bool
+    rounds: int
+    each: Fraction
+    first: tuple[Marginal, ...]
+    rho_first: Fraction
+
+    @classmethod
+    def of(
+        cls,
+        options: Options,
+        domain: Domain,
+        workload: Workload,
+        rho: Fraction,
+        total: float,
+        *,
+        informed: bool,
+    ) -> Course:
+        """`informed`: the network knows something already, so nothing is measured unchosen."""
+        cells = options.measure == "cells"
+        select = share_of(options.alpha or (0.67 if cells else 0.37))
+        annealed = options.schedule == "annealed"
+        columns = len({c for r in workload.marginals() for c in r})
+        rounds = options.rounds
+        if rounds is None and annealed:
+            rounds = 8 * columns
+        rounds = rounds or default_rounds(options, domain, workload, rho, select, total)
+        wide = not cells and options.candidates == "closure" and not informed
+        first = tuple(Marginal(r) for r in workload.closure() if len(r) == 1) if wide else ()
+        rho_first = rho * FIRST_SHARE if first else Fraction(0)
+        return cls(select, annealed, rounds, (rho - rho_first) / rounds, first, rho_first)
+
+    def schedule(self, rho: Fraction) -> Schedule:
+        """The schedule of what is left after the first measurements."""
+        if self.annealed:
+            return Annealed(self.each, 1 - self.select)
+        return Even(rho, self.rounds, self.select)
+
+
+def share_of(alpha: float) -> Fraction:
+    """The part of a round's ρ that selection gets: (αε₀)²/2 of ((αε₀)² + ((1-α)ε₀)²)/2."""
+    a = Fraction(alpha).limit_denominator(1000)
+    return a**2 / (a**2 + (1 - a) ** 2)
+
+
+def default_rounds(
+    options: Options,
+    domain: Domain,
+    workload: Workload,
+    rho: Fraction,
+    select: Fraction,
+    total: float,
+) -> int:
+    """T of the even schedule.
+
+    Whole marginals: sqrt(n sqrt(ρ)) / 2, between 4 and twice the number of marginals. Noise of a
+    cell is about sqrt(T / ρ) rows, and what T rounds leave unlearned falls about as 1 / T; where
+    the two balance, T grows with a power of n sqrt(ρ), and this one was found on adult_pmwpub, a
+    public table (docs/gem.md). Single queries: as many as leave the noise of a count below a
+    fiftieth of the table, at most the 100 of the paper's speed setting.
+    """
+    if options.measure == "cells":
+        offered = sum(domain.cells(q.columns) for q in distinct(workload))
+        most, rounds = min(100, offered), 2 * float(rho * (1 - select)) * (total / 50) ** 2
+    else:
+        most, rounds = 2 * len(workload.closure()), math.sqrt(total * math.sqrt(rho)) / 2
+    return max(min(4, most), min(round(rounds), most))
+
+
+def training(options: Options, *, informed: bool = False) -> How:
+    """How the network is trained after each round: a number of steps, which ends before the noise
+    is learned. An `informed` network is left as it is where it explains what was measured."""
+    from admeasure.families.network.training import How
+
+    cells = options.measure == "cells"
+    steps = options.steps or 100
+    return How(
+        learning_rate=options.learning_rate or (1e-4 if cells else 1e-3),
+        steps=steps,
+        patience=min(5 if cells else 25, steps),
+        least=0 if informed or cells else steps,
+        floor=1.0,
+        decay=not cells,
+        resample=options.resample == "yes",
+    )
+
+
+def run(
+    name: str,
+    options: Options,
+    curator: Curator,
+    workload: Workload,
+    zeros: Sequence[Zero],
+    *,
+    pretrained: Generator | None = None,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Spend the budget; `pretrained` is a network that knows something already."""
+    from admeasure.families.network.family import NetworkFamily, WorstFamily, averaged, start
+
+    domain = curator.domain
+    counted = curator.rows(curator.ledger.total * ROWS_SHARE)
+    total = max(1.0, float(counted.values))
+    rho = curator.remaining
+    course = Course.of(options, domain, workload, rho, total, informed=pretrained is not None)
+    generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
+    model = start(generator, domain, total, zeros)
+    family = NetworkFamily(training(options, informed=pretrained is not None))
+    log: list[Measurement] = []
+    if course.first:
+        log += curator.measure(course.first, course.rho_first)
+        model = family.update(model, log)
+    selector: Any = _OfProducts(TopCells(1))
+    if options.measure == "cells":
+        family = WorstFamily(family.how)
+    else:
+        weights = closure_weights(workload)
+        if options.candidates == "workload":
+            weights = dict.fromkeys(workload.marginals(), 1.0)
+        selector = HoldingWorst(tuple(weights))
+        if options.select == "distance":
+            selector = ExpectedImprovement(family, weights)
+    schedule = course.schedule(curator.remaining)
+    rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
+    curve, mean = [], None
+    for done in _while_sound(rounds, model):
+        log += done.answers
+        model = done.after
+        curve.append(_told(curator, len(curve) + 1, done))
+        if options.measure == "cells" and 2 * len(curve) >= course.rounds and model.sound:
+            mean = averaged(mean, model.generator, EMA)
+    if mean is not None:
+        model = model.with_generator(mean)
+    model = replace(model, curve=np.reshape(np.asarray(curve, float), (-1, 3)))
+    selections = (
+        selector.evidence(log, model)
+        if isinstance(selector, ExpectedImprovement) and curve and model.sound
+        else ()
+    )
+    notes = (*notes, *planning.unmeasured(domain, workload), *_incomplete(curator, model))
+    return Outcome(model, len(curve), selections, notes)
+
+
+@dataclass(frozen=True)
+class _OfProducts:
+    """A selector that streams the answers of product rows, on those of a network."""
+
+    selector: TopCells
+
+    def select(
+        self, curator: Curator, workload: Workload, model: NetworkModel, budget: Budget
+    ) -> Sequence[Query]:
+        return self.selector.select(curator, workload, model.products, budget)
+
+
+def _while_sound(
+    rounds: Iterator[Round[NetworkModel]], model: NetworkModel
+) -> Iterator[Round[NetworkModel]]:
+    """Rounds until one's training fails: what is left of the budget is not spent then."""
+    while model.sound:
+        done = next(rounds, None)
+        if done is None:
+            return
+        yield done
+        model = done.after
+
+
+def _told(curator: Curator, number: int, done: Round[NetworkModel]) -> tuple[float, float, float]:
+    """A line of the training curve, shown as it is made.
+
+    How far the model was from the new noisy answers, in shares of the rows: the largest difference
+    and the sum of all; and the loss at which training then ended. All are privatised: the answers
+    are noisy already.
+    """
+    n, gaps = done.before.total, []
+    for m in done.answers:
+        (table,) = done.before.marginals([m.query.columns])
+        gaps.append(np.abs(m.query.answer(table) - m.values).ravel() / n)
+    apart = np.concatenate(gaps)
+    line = float(apart.max()), float(apart.sum()), done.after.loss
+    curator.journal.show(Progress(number, line[0], done.after.loss))
+    return line
+
+
+def _incomplete(curator: Curator, model: NetworkModel) -> tuple[str, ...]:
+    if model.sound:
+        return ()
+    part = float(curator.ledger.spent / curator.ledger.total)
+    return (
+        "INCOMPLETE: training produced a number that is not finite and was stopped. The model is "
+        f"the last one that was sound; {100 * part:.0f}% of the budget was spent and charged, the "
+        "rest was not. A smaller --learning-rate may help.",
+    )
+
+
+def plan(
+    name: str,
+    options: Options,
+    domain: Domain,
+    workload: Workload,
+    unit: Unit,
+    rho: Fraction,
+    rows: int | None,
+    *,
+    informed: bool = False,
+    notes: Sequence[str] = (),
+) -> Plan:
+    """How the budget would be split; touches no data."""
+    counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
+    left = rho - counting
+    total = float(rows or 10_000)
+    course = Course.of(options, domain, workload, left, total, informed=informed)
+    size, width = size_of(name, options, domain), Layout.of(domain).width
+    whole = unit.rows_changed * unit.max_rows
+    one = unit.max_rows**2 if options.measure == "cells" else whole
+    items = []
+    if counting:
+        items.append(Item("number of rows", counting, sigma_for(counting, unit.max_rows**2)))
+    if course.first:
+        part = course.rho_first / len(course.first)
+        items.append(
+            Item("one-way marginals, each", part, sigma_for(part, whole), len(course.first))
+        )
+    left -= course.rho_first
+    if course.annealed:
+        each = course.each
+        said = f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}"
+        count = left / each
+        items.append(Item("rounds of selection and measurement, together", left))
+    else:
+        count = course.rounds
+        each, said = left / count, str(count)
+        measured = each * (1 - course.select)
+        items += [
+            Item("selection, each round", each * course.select, times=count),
+            Item("measurement, each round", measured, sigma_for(measured, one), count),
+        ]
+    how = training(options)
+    cells = sum(domain.cells(q.columns) for q in workload.queries)
+    operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
+    seconds = 5.0 + float(count) * (operations / 4e10 + cells * size.rows / 1e10)
+    megabytes = size.megabytes(width) + 300 + 24 * min(cells, 1 << 27) / 2**20
+    if not rows and not course.annealed and options.rounds is None:
+        notes = (*notes, "The default number of rounds assumes 10,000 rows; give --rows.")
+    notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
+    return Plan(tuple(items), said, None, megabytes, seconds, tuple(notes))

@@ -1,0 +1,82 @@
+"""How the curator reads the exact answers that a streamed score asks for, a few ahead.
+
+Private, like everything it reads; nothing is released. A query is read as `truth` keeps it: dense
+where it is small, else as the cells that occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from admeasure.domain import Columns, Domain
+from admeasure.privacy.truth import Answers, Exact, ExactCells, ExactThreshold, sub_marginals
+from admeasure.queries import Query, Threshold
+from admeasure.sparse import SparseCounts
+
+if TYPE_CHECKING:
+    from admeasure.sources import Source
+
+SMALL_CELLS = 1 << 16
+"""Marginals of at most so many cells are read dense."""
+
+DENSE_CELLS = 1 << 24
+"""Thresholds of at most so many targets are answered whole (128 MB while they are made)."""
+
+BATCH_CELLS = 1 << 24
+"""Cells of the marginals that are read together; those that occur are far fewer."""
+
+
+@final
+class Ahead:
+    """Exact answers, read in the order in which they were announced."""
+
+    def __init__(
+        self, domain: Domain, source: Source, dense: Callable[[Columns], np.ndarray]
+    ) -> None:
+        self._domain, self._source, self._dense = domain, source, dense
+        self._waiting: list[Columns] = []
+        self._held: dict[Columns, SparseCounts] = {}
+
+    def expect(self, queries: Sequence[Query]) -> list[Columns]:
+        """Say what comes, in order; the result is what will be read dense."""
+        self._waiting = list(dict.fromkeys(q.columns for q in queries if not self._is_dense(q)))
+        self._held = {}
+        return list(dict.fromkeys(q.columns for q in queries if self._is_dense(q)))
+
+    def __call__(self, query: Query) -> Answers:
+        if self._is_dense(query):
+            return Exact(query.answer(self._dense(query.columns)))
+        found = self.sparse(query.columns)
+        if not _is_partial(query):
+            return ExactCells(found, self._domain)
+        assert isinstance(query, Threshold)
+        wanted = sub_marginals(query)
+        parts = dict(zip(wanted, self._source.counts(wanted), strict=True))
+        return ExactThreshold(query, self._domain, found, parts)
+
+    def sparse(self, columns: Columns) -> SparseCounts:
+        """The cells that occur, read with those that are expected next."""
+        if columns not in self._held:
+            if columns in self._waiting:
+                del self._waiting[: self._waiting.index(columns)]
+            batch, cells = [columns], self._domain.cells(columns)
+            for other in self._waiting[1:]:
+                cells += self._domain.cells(other)
+                if cells > BATCH_CELLS:
+                    break
+                batch.append(other)
+            self._held = dict(zip(batch, self._source.sparse(batch), strict=True))
+        return self._held[columns]
+
+    def _is_dense(self, query: Query) -> bool:
+        return self._domain.cells(query.columns) <= (
+            DENSE_CELLS if _is_partial(query) else SMALL_CELLS
+        )
+
+
+def _is_partial(query: Query) -> bool:
+    """A threshold whose answers are no marginal: nearly all of them differ from zero."""
+    return isinstance(query, Threshold) and query.at_least < len(query.columns)

@@ -1,0 +1,39 @@
+"""The marginal that holds the worst answered cell (Liu, Vietri and Wu 2021, appendix A.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.families import Model
+from admeasure.loop import Budget
+from admeasure.privacy.curator import Curator
+from admeasure.queries import Marginal, Query
+from admeasure.selectors.scores import LargestError
+from admeasure.workload import Workload
+
+MAX_CELLS = 50_000_000
+"""What one round may score: of more cells, the smallest marginals, by a public rule."""
+
+
+@dataclass(frozen=True)
+class HoldingWorst:
+    """One of the candidate marginals a round, by the exponential mechanism on its largest error.
+
+    A few hundred marginals compete where their cells would be hundreds of thousands, so a choice
+    is as sharp at a fraction of the budget.
+    """
+
+    candidates: tuple[Columns, ...]
+
+    def select(
+        self, curator: Curator, workload: Workload, model: Model, budget: Budget
+    ) -> Sequence[Query]:
+        ordered = sorted(self.candidates, key=curator.domain.cells)
+        cells = np.cumsum([curator.domain.cells(r) for r in ordered])
+        offered = ordered[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
+        score = LargestError(dict(zip(offered, model.marginals(offered), strict=True)))
+        return [curator.choose(score, [Marginal(r) for r in offered], budget.select)]
