@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -64,7 +65,7 @@ def _small(whole: Pair) -> Pair:
     return Pair(levels, cut(whole.private), {n: cut(rows) for n, rows in whole.public.items()})
 
 
-def _rows(table: str, where: str = "true") -> dict[str, np.ndarray]:
+def _rows(table: str, where: str = "true") -> dict[str, Any]:
     path = data_folder() / f"{table}.parquet"
     return duckdb.execute(f"SELECT * FROM '{path}' WHERE {where}").fetchnumpy()
 

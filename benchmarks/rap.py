@@ -93,12 +93,17 @@ def present_error(source: MemorySource, model: ProductModel, workload: Workload)
     ahead.expect(queries)
     n, worst = int(source.counts([()])[0]), -1
     for block in CellErrors(model).blocks(queries, Lent(ahead)):
-        cut = 2 * n * GRID_STEPS
-        while cut > worst:
-            cut = max(worst, cut // 2)
+        low, high = worst, 2 * n * GRID_STEPS  # the block's largest is at most `high`
+        while low < high:
+            cut = (low + high) // 2
             found = block.scores.above(cut, 1 << 16)
-            if found is not None and len(found[1]):
-                worst = max(worst, int(found[1].max()))
+            if found is None:
+                low = cut + 1
+            elif len(found[1]):
+                low = high = int(found[1].max())
+            else:
+                high = cut
+        worst = max(worst, low)
     return worst / GRID_STEPS / n
 
 

@@ -36,6 +36,7 @@ from common import (
 )
 from public_pairs import PAIRS, WORKLOADS, pair
 from reweighting_screen import mixtures, screenings
+from reweighting_summary import summary_lines
 
 RUNS = Results(RESULTS / "reweighting.jsonl")
 STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
@@ -273,6 +274,8 @@ def main() -> None:
             sys.exit(f"Nothing was run yet: {RUNS.path} is not there.")
         if given.table:
             print("\n".join(table_lines(records)))
+            for metric in ("max_error", "mean_error", "rmse"):
+                print("\n".join(summary_lines(records, metric)))
         if given.figures:
             from reweighting_figures import draw
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,30 +17,33 @@ from typing import Any
 import numpy as np
 
 from admeasure import __version__
-from admeasure.errors import DataError
+from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.mechanisms import Mechanism, Outcome
+from admeasure.mechanisms.base import AnswersPredicates
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
 from admeasure.public.read import given_public
-from admeasure.queries import from_record
+from admeasure.queries import Marginal, Predicate, from_record
 from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, Certificate, lines
 from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
+from admeasure.schema.levels import level_values
 from admeasure.sources.open import is_path, open_source
 from admeasure.workload import Workload, parse_workload
+from admeasure.workload.files import WorkloadQuery
 
 
 def fit(
     data: Any,
     schema: Schema | str | Path,
     *,
-    workload: Workload | str | Path,
+    workload: Workload | str | Path | Sequence[WorkloadQuery | Predicate],
     mechanism: Mechanism,
     epsilon: float,
     delta: float,
@@ -61,6 +64,9 @@ def fit(
     budget that implies (epsilon, delta)-differential privacy for the schema's privacy unit. A
     `seed` makes the noise repeatable and the release NOT PRIVATE; the budget book refuses it.
 
+    `workload` may be a list of queries; a `Predicate` among them counts rows by a function of the
+    user's own, for a mechanism that can learn from one (gem).
+
     `public` is a table that needs no protection, for a mechanism that learns from one.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
@@ -75,8 +81,10 @@ def fit(
     """
     watch = Watch(limits or Limits())
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
-    if not isinstance(workload, Workload):
+    if isinstance(workload, str | Path):
         workload = parse_workload(workload, schema.domain)
+    elif not isinstance(workload, Workload):
+        mechanism, workload = with_predicates(mechanism, workload, schema)
     mechanism = given_public(mechanism, public, schema)
     request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
     run = Run(request, None if out is None else Path(out), resume=resume)
@@ -103,6 +111,33 @@ def fit(
         run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
+
+
+def with_predicates(
+    mechanism: Mechanism, queries: Sequence[WorkloadQuery | Predicate], schema: Schema
+) -> tuple[Mechanism, Workload]:
+    """The mechanism with the predicates among the queries, and the workload of the others. The
+    columns of a predicate are in the workload at least singly."""
+    given = list(queries)
+    own = [q for q in given if isinstance(q, Predicate)]
+    others: list[WorkloadQuery] = [q for q in given if not isinstance(q, Predicate)]
+    if not own:
+        return mechanism, Workload(others)
+    if not isinstance(mechanism, AnswersPredicates):
+        raise UsageError(
+            f"{mechanism.name} cannot learn from a predicate ({own[0].name!r}). Use gem, or ask by "
+            "marginals and thresholds."
+        )
+    for q in own:
+        q.validate(schema.domain)
+    if len({(q.columns, q.name) for q in own}) < len(own):
+        raise UsageError("Two predicates have the same columns and name. Name them apart.")
+    bound = tuple(
+        Predicate(q.columns, q.function, q.name, level_values(schema, q.columns)) for q in own
+    )
+    covered = {c for q in others for c in q.columns}
+    others += [Marginal([c]) for q in own for c in q.columns if c not in covered]
+    return mechanism.with_predicates(bound), Workload(dict.fromkeys(others, 1.0))
 
 
 def _for_caller(release: Release, data: Any) -> Release:

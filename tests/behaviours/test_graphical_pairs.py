@@ -111,6 +111,19 @@ def test_pairs_among_other_queries_and_asked_twice_come_back_in_their_places(mon
     assert all((fast[i] >= 0).all() for i in again), "answers must not share memory"
 
 
+def test_a_pair_that_was_answered_before_is_answered_the_same_without_a_cut(monkeypatch):
+    levels, potentials = random_model(5, 20, 25, size=2, reach=3)
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 70.0)
+    queries = list(itertools.combinations(range(20), 2))
+    answering = Propagation(beliefs)
+    first = answering.marginals(queries)
+    monkeypatch.setattr(Propagation, "_cuts", None)
+    for query, table in zip(queries, first, strict=True):
+        [again] = answering.marginals([query])
+        np.testing.assert_array_equal(again, table)
+        assert not np.shares_memory(again, table)
+
+
 def test_a_tree_with_large_cliques_is_left_to_the_cuts():
     levels = (8,) * 24
     cliques = [tuple(range(k, k + 6)) for k in range(19)]

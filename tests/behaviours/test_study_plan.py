@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import admeasure
 from admeasure.cli.run import run
 from admeasure.studies.plan import load_plan
 
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = Path(admeasure.__file__).parent / "demo"
 SCHEMA = """
 [table]
 name = "toy"
@@ -83,6 +88,18 @@ def test_a_public_table_goes_to_the_mechanisms_that_learn_from_one(folder: Path)
     with_public = {job.mechanism: job.place.public for job in load_plan(folder / "plan.toml").jobs}
     expected = str(folder / "public.csv")
     assert with_public == {"mst": None, "independent": None, "pmw-pub": expected}
+
+
+def test_the_plans_of_the_documentation_hold_for_the_bundled_table(tmp_path: Path) -> None:
+    for name in ("schema.toml", "workload.toml"):
+        (tmp_path / name).write_bytes((DEMO / name).read_bytes())
+    (tmp_path / "adult.csv").write_bytes(gzip.decompress((DEMO / "adult.csv.gz").read_bytes()))
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
+    sizes = []
+    for block in blocks:
+        (tmp_path / "plan.toml").write_text(block)
+        sizes.append(len(load_plan(tmp_path / "plan.toml").jobs))
+    assert sizes == [3 * 3 * 3, 5 * 3]
 
 
 @pytest.mark.parametrize(

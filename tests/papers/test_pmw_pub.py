@@ -19,12 +19,14 @@ from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.reweighting import utility_bound
 from admeasure.privacy.book import Book
+from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.public import PublicTable
 from admeasure.public.read import read_public
 from admeasure.public.table import MAX_RECORDS
 from admeasure.release import Release
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.workload import parse_workload
 
 LEVELS = {"a": 4, "b": 3, "c": 3, "d": 2}
 SCHEMA = Schema.coded("toy", LEVELS)
@@ -306,3 +308,21 @@ def test_the_bound_holds_in_a_run_as_the_theorem_has_it() -> None:
         sigma=release.measurements[-1].sigma,
     )
     assert largest_error(release) <= bound < 1
+
+
+@pytest.mark.parametrize(("mechanism", "pace"), [(Mwem(), 1.0), (PmwPub(), 0.5), (PepPub(), 0.5)])
+def test_the_default_number_of_rounds_follows_from_budget_and_rows(mechanism, pace) -> None:
+    """T = pace (n sqrt(ρ) / m)^(2/3): eight times the budget is twice as many rounds."""
+    public = PublicTable.from_codes(rows(1, 100), SCHEMA.domain)
+    if not isinstance(mechanism, Mwem):
+        mechanism = mechanism.with_public(public)
+    workload = parse_workload("all-2way", SCHEMA.domain)
+    unit = Unit(Neighbours.REPLACE)  # its number of rows is public, so all of ρ is for the rounds
+
+    def planned(rho: Fraction, n: int) -> int:
+        return int(mechanism.plan(SCHEMA.domain, workload, unit, rho, n).rounds)
+
+    for rho, n in ((Fraction(1, 100), 10_000), (Fraction(1, 10), 3_000)):
+        assert planned(rho, n) == round(pace * (n * math.sqrt(rho)) ** (2 / 3))
+    assert planned(Fraction(1, 10**6), 100) == 5
+    assert planned(Fraction(100), 10**7) == 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from random import Random
@@ -16,6 +17,7 @@ from admeasure.families.products.family import ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
 from admeasure.fitting import fit
+from admeasure.mechanisms import projection
 from admeasure.mechanisms.projection import settings
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
@@ -119,8 +121,9 @@ def test_for_conjunctions_the_error_depends_on_the_number_of_queries_in_all() ->
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_softmax_beats_sparsemax_on_adult(shared_data) -> None:
-    """Liu, Vietri and Wu (2021), D.3. The papers' 13 attributes, 64 of the 286 triples."""
+def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
+    """Liu, Vietri and Wu (2021), D.3. The papers' 13 attributes, 64 of the 286 triples, four
+    seeds. Theirs is Adam on single levels; ours, which shares a moment, must be no worse."""
     import json
 
     import duckdb
@@ -133,17 +136,25 @@ def test_softmax_beats_sparsemax_on_adult(shared_data) -> None:
     schema = Schema.coded("adult", levels)
     workload = parse_workload("random:64:3way:seed=0", schema.domain)
     source = MemorySource(frame, schema)
-    rows = int(source.counts([()])[0])
-    errors = {}
-    for kind in (Rap, RapSoftmax):
-        release = fit(
-            frame, schema, workload=workload, epsilon=0.5, delta=1 / rows**2, seed=0,
-            mechanism=kind(rounds=10, queries=10, product_rows=300),
-        )  # fmt: skip
-        columns = [q.columns for q in workload]
-        sides = zip(source.counts(columns), release.model.marginals(columns), strict=True)
-        errors[kind] = max(float(np.abs(t - e).max()) / rows for t, e in sides)
-    assert errors[RapSoftmax] < errors[Rap]
+    rows, columns = int(source.counts([()])[0]), [q.columns for q in workload]
+    true = source.counts(columns)
+    options = {"rounds": 10, "queries": 10, "product_rows": 300}
+    ours, softmax = Rap(**options), RapSoftmax(**options)
+    printed = replace(ours.how(), learning_rate=0.001, steps=3000, tolerance=1e-3, moment="level")
+
+    def error(mechanism, how) -> float:
+        worst = []
+        for seed in range(4):
+            keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
+            model = projection.run(mechanism, how, keeper, workload, ()).model
+            sides = zip(true, model.marginals(columns), strict=True)
+            worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
+        return float(np.mean(worst))
+
+    as_printed = error(ours, printed)
+    print(as_printed, error(softmax, softmax.how()), error(ours, ours.how()))
+    assert error(softmax, softmax.how()) < as_printed
+    assert error(ours, ours.how()) <= as_printed
 
 
 # Columns that are alike but for which level is common: only being asked about sets them apart.
@@ -338,6 +349,12 @@ def test_bad_queries_and_tables_that_do_not_fit_are_refused() -> None:
         Workload([])
     wide = Domain.of(dict.fromkeys("abcdefg", 1000))
     with pytest.raises(ResourceError, match="fewer bins"):
-        Rap().check(wide, Workload([Marginal(["a", "b", "c"])]), ())
+        Rap(measure="marginals").check(wide, Workload([Marginal(["a", "b", "c"])]), ())
+    with pytest.raises(ResourceError, match="fewer bins"):
+        Rap().check(wide, Workload([Marginal(["a", "b", "c", "d"])]), ())
+    with pytest.raises(ResourceError, match="sub-marginal of the threshold, 1 of"):
+        tall = Domain.of({"a": 3, "b": 10_000, "c": 10_000})
+        Rap().check(tall, Workload([Threshold(["a", "b", "c"], 1)]), ())
+    Rap().check(wide, Workload([Marginal(["a", "b", "c"])]), ())
     with pytest.raises(WorkloadError, match="up to 6 columns"):
         Rap().check(wide, Workload([Threshold(list("abcdefg"), 1)]), ())

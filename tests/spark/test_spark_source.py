@@ -92,9 +92,8 @@ def test_odd_values_get_the_levels_and_the_refusals_they_have_in_memory(
     expected = check(table, schema)
     assert find_problems(f"spark://{tmp_path}/t.parquet", schema) == expected
     refused = {problem.column for problem in expected}
-    sound = schema.model_copy(
-        update={"columns": tuple(c for c in schema.columns if c.name not in refused)}
-    )
+    kept = tuple(c for c in schema.columns if c.name not in refused)
+    sound = Schema(table=schema.table, privacy=schema.privacy, columns=kept)
     marginals = [canonical((last, name)) for name in sound.names if name != last]
     found = open_spark(f"spark://{tmp_path}/t.parquet", sound).counts(marginals)
     for columns, array, true in zip(
@@ -225,25 +224,6 @@ def test_a_unit_that_is_no_number_is_no_unit(session: Any) -> None:
         open_spark(session.createDataFrame(rows), LIMITED)
 
 
-def test_a_table_that_grows_between_scans_is_noticed(session: Any, tmp_path: Path) -> None:
-    from admeasure.sources.spark import open_spark
-
-    session.createDataFrame(pa.table(coded_rows(10))).write.saveAsTable("growing")
-    source = open_spark("spark:growing", CODED)
-    source.counts([("a",)])
-    session.createDataFrame(pa.table(coded_rows(3))).write.insertInto("growing")
-    session.catalog.refreshTable("growing")
-    # A DataFrame keeps the list of its files, so what Spark still sees must be the old table whole.
-    with_growth = open_spark("spark:growing", CODED)
-    assert int(with_growth.counts([()])[0]) == 13
-    try:
-        (found,) = source.counts([("a",)])
-    except DataError as error:
-        assert "changed while it was used" in str(error)  # noqa: PT017
-    else:
-        assert found.sum() == 10
-
-
 def test_a_change_in_the_number_of_rows_is_an_error(session: Any, tmp_path: Path) -> None:
     from admeasure.sources.spark import open_spark
 
@@ -279,7 +259,7 @@ def test_broken_files_are_refused_without_a_word_of_what_they_hold(
         assert "cannot be read" in str(caught.value)
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is None
-        assert caught.value.__suppress_context__
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
     said = capfd.readouterr()
     assert "secret" not in said.out + said.err
 

@@ -64,6 +64,7 @@ def storable(text: str | None) -> str | None:
     return None if text is None else text.replace("\0", "0")
 
 
+@pytest.mark.slow
 @many
 @given(data=st.data())
 def test_texts_get_the_levels_they_have_in_memory(
@@ -114,6 +115,7 @@ def kinds(fuzz: ModuleType) -> list[tuple[str, st.SearchStrategy]]:
     ]
 
 
+@pytest.mark.slow
 @many
 @given(data=st.data())
 def test_values_of_every_type_get_the_levels_they_have_in_memory(

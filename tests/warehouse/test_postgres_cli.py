@@ -100,6 +100,15 @@ def test_check_says_what_is_wrong_and_never_the_password(
     assert server.password[:24] not in spoken.out + spoken.err
 
 
+def test_a_password_may_come_from_the_environment(
+    folder: Path, server: Any, table: str, monkeypatch: pytest.MonkeyPatch
+):
+    url = shown(server.url(table))
+    assert run(["check", url, "--schema", "schema.toml"]) == 3
+    monkeypatch.setenv("PGPASSWORD", server.password)
+    assert run(["check", url, "--schema", "schema.toml"]) == 0
+
+
 def test_a_draft_has_the_names_and_types_of_the_table(
     folder: Path, server: Any, table: str, capfd: pytest.CaptureFixture
 ):

@@ -16,6 +16,7 @@ from admeasure.families import Model
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
+from admeasure.queries import Predicate
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
@@ -85,8 +86,15 @@ class LearnsFromPublic(Protocol):
     def with_public(self, public: PublicTable) -> Mechanism: ...
 
 
+@runtime_checkable
+class AnswersPredicates(Protocol):
+    """A mechanism that can be given a user's predicates, besides its workload."""
+
+    def with_predicates(self, predicates: tuple[Predicate, ...]) -> Mechanism: ...
+
+
 NOT_AN_OPTION = {"option": False}
-"""Metadata of a mechanism's field that holds its public table: data, not an option."""
+"""Metadata of a mechanism's field that holds a public table or predicates: not an option."""
 
 
 def option_names(kind: type) -> list[str]:

@@ -11,16 +11,17 @@ Released: noisy answers and choices, each charged by the curator; the network is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from admeasure.domain import Domain
 from admeasure.mechanisms import generator
-from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.generator import Measure
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
+from admeasure.queries import Predicate
 from admeasure.schema import Zero
 from admeasure.workload import Workload
 
@@ -55,6 +56,7 @@ class Gem:
     learning_rate: float | None = None
     steps: int | None = None
     resample: Literal["no", "yes"] = "no"
+    predicates: tuple[Predicate, ...] = field(default=(), repr=False, metadata=NOT_AN_OPTION)
 
     name: ClassVar[str] = "gem"
     summary: ClassVar[str] = "a generator network trained on what is answered worst"
@@ -62,8 +64,13 @@ class Gem:
     def __post_init__(self) -> None:
         generator.check_options(self.name, self)
 
+    def with_predicates(self, predicates: tuple[Predicate, ...]) -> Self:
+        """The mechanism with a user's predicates: each is measured once, before the rounds."""
+        return replace(self, predicates=predicates)
+
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         generator.check(self.name, self, domain, workload)
+        generator.check_predicates(self.name, self, self.predicates, domain)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
@@ -71,4 +78,4 @@ class Gem:
         return generator.plan(self.name, self, domain, workload, unit, rho, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return generator.run(self.name, self, curator, workload, zeros)
+        return generator.run(self.name, self, curator, workload, zeros, predicates=self.predicates)

@@ -49,7 +49,7 @@ class GemPub:
     learning_rate: float | None = None
     steps: int | None = None
     resample: Literal["no", "yes"] = "no"
-    pretrain_steps: int = 1200
+    pretrain_steps: int = 2000
     pretrain_on: Literal["workload", "pairs"] = "workload"
     generator: str | None = None
     save_generator: str | None = None
@@ -102,7 +102,7 @@ class GemPub:
         made = generator.plan(
             self.name, self, domain, workload, unit, rho, rows, informed=True, notes=notes
         )
-        return replace(made, seconds=made.seconds + 0.03 * self.pretrain_steps)
+        return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain

@@ -27,7 +27,7 @@ from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.journal import Progress
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Marginal, Query
+from admeasure.queries import Marginal, Predicate, Query
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
@@ -49,6 +49,12 @@ EMA = 0.9
 """β of the average of the weights over the second half of the rounds; the paper leaves it open."""
 
 Measure = Literal["marginals", "cells"]
+MOST_PREDICATES = 32
+PREDICATES_NOTE = (
+    "Predicates were learned by the score-function estimator, whose variance is that of a sample "
+    "of about a thousand rows: the model may answer them less closely than their measurements, "
+    "and rare ones not at all."
+)
 
 
 class Options(Protocol):
@@ -136,6 +142,23 @@ def check(name: str, options: Options, domain: Domain, workload: Workload) -> No
             f"{name}: {options.rounds:,} queries are to be measured, but the workload has "
             f"{offered:,}. Lower --rounds."
         )
+
+
+def check_predicates(
+    name: str, options: Options, predicates: Sequence[Predicate], domain: Domain
+) -> None:
+    if not predicates:
+        return
+    if options.measure == "cells":
+        raise UsageError(f"{name}: predicates go with measure = marginals.")
+    if len(predicates) > MOST_PREDICATES:
+        raise UsageError(
+            f"{name}: at most {MOST_PREDICATES} predicates can be learned; there are "
+            f"{len(predicates)}."
+        )
+    for predicate in predicates:
+        predicate.validate(domain)
+        predicate.tried(domain)
 
 
 def check_memory(name: str, size: Size, domain: Domain) -> None:
@@ -239,7 +262,6 @@ def training(options: Options, *, informed: bool = False) -> How:
         patience=min(5 if cells else 25, steps),
         least=0 if informed or cells else steps,
         floor=1.0,
-        decay=not cells,
         resample=options.resample == "yes",
     )
 
@@ -252,9 +274,14 @@ def run(
     zeros: Sequence[Zero],
     *,
     pretrained: Generator | None = None,
+    predicates: Sequence[Predicate] = (),
     notes: Sequence[str] = (),
 ) -> Outcome:
-    """Spend the budget; `pretrained` is a network that knows something already."""
+    """Spend the budget; `pretrained` is a network that knows something already.
+
+    A predicate is measured once, at the cost of a round, or all together for a quarter of the
+    budget where they are many.
+    """
     from admeasure.families.network.family import NetworkFamily, WorstFamily, averaged, start
 
     domain = curator.domain
@@ -268,6 +295,11 @@ def run(
     log: list[Measurement] = []
     if course.first:
         log += curator.measure(course.first, course.rho_first)
+    if predicates:
+        part = min(Fraction(len(predicates), course.rounds + len(predicates)), Fraction(1, 4))
+        log += curator.measure(predicates, curator.remaining * part)
+        notes = (*notes, PREDICATES_NOTE)
+    if log:
         model = family.update(model, log)
     selector: Any = _OfProducts(TopCells(1))
     if options.measure == "cells":

@@ -7,35 +7,28 @@ that each round projects is the public table's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Self
+from typing import ClassVar
 
 from admeasure.domain import Domain
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
-from admeasure.mechanisms.reweighting import Loop, Measure, at_least_one, needed, plan_of
+from admeasure.mechanisms.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
-from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
-from admeasure.selectors.worst import Law
 from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
-class PepPub:
+class PepPub(OnPublicRecords):
     """A weight for each record of a public table; the options are those of `pep` and `pmw-pub`."""
 
-    rounds: int | None = None
-    measure: Measure = "cells"
     steps: int = 25
     gamma: float = 0.0
     begin: Begin = "last"
     solver: Solver = "projection"
-    select: Law = "exponential"
-    initial: Literal["frequencies", "uniform"] = "frequencies"
-    public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
 
     name: ClassVar[str] = "pep-pub"
     summary: ClassVar[str] = "a public table's records, reweighted by entropy projection"
@@ -48,22 +41,16 @@ class PepPub:
     def _loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
 
-    def with_public(self, public: PublicTable) -> Self:
-        return replace(self, public=public)
-
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        needed(self.public, self.name).check(domain, zeros)
-
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        public = needed(self.public, self.name)
+        public = self.table
         items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
         steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
         return plan_of(items, rounds, public.records, steps, public.notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        public = needed(self.public, self.name)
+        public = self.table
         return self._loop.run(
             curator,
             workload,

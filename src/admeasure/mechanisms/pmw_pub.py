@@ -9,46 +9,38 @@ the table (`admeasure screen`), however large the budget is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.families.reweighting import MultiplicativeWeights
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.reweighting import (
     Loop,
-    Measure,
+    OnPublicRecords,
     Output,
     at_least_one,
     bound_note,
-    needed,
     plan_of,
 )
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
-from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
-from admeasure.selectors.worst import Law
 from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
-class PmwPub:
+class PmwPub(OnPublicRecords):
     """A weight for each record of a public table.
 
     `initial`: start from the public frequencies or from equal weights. The other options are those
     of `mwem`; by default one counting query a round, as in the paper.
     """
 
-    rounds: int | None = None
-    measure: Measure = "cells"
     reuse: Literal["none", "large", "all"] = "large"
     passes: int = 1
-    select: Law = "exponential"
     output: Output = "last"
-    initial: Literal["frequencies", "uniform"] = "frequencies"
-    public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
 
     name: ClassVar[str] = "pmw-pub"
     summary: ClassVar[str] = "a public table's records, reweighted by multiplicative weights"
@@ -60,23 +52,17 @@ class PmwPub:
     def _loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output)
 
-    def with_public(self, public: PublicTable) -> Self:
-        return replace(self, public=public)
-
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        needed(self.public, self.name).check(domain, zeros)
-
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        public = needed(self.public, self.name)
+        public = self.table
         items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
         steps = len(workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
         note = bound_note(public, domain, workload, unit, items, rows, self.initial)
         return plan_of(items, rounds, public.records, steps * self.passes, (*public.notes, note))
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        public = needed(self.public, self.name)
+        public = self.table
         return self._loop.run(
             curator,
             workload,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
-from admeasure.families.products.tensor import Layout, check_query_size
+from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
 from admeasure.loop import adaptive_measurements
 from admeasure.mechanisms.base import Item, Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
@@ -65,7 +65,8 @@ def check(name: str, options: Options, domain: Domain, workload: Workload) -> No
                 f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
                 f"{len(query.columns)}. Use fewer columns, or aim."
             )
-    check_query_size(workload.queries, domain, name)
+    check_size = check_streamed_size if options.measure == "cells" else check_query_size
+    check_size(workload.queries, domain, name)
     offered, what = _offered(options, domain, workload), "marginals"
     if options.measure == "cells":
         what = "queries"

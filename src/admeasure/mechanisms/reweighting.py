@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
 from admeasure.families.reweighting import Reweighted, average
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import NOT_AN_OPTION, Item, Outcome, Plan
 from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
+from admeasure.schema import Zero
 from admeasure.selectors.worst import Law, WorstCell, WorstMarginal
 from admeasure.workload import Workload
 
@@ -134,6 +135,29 @@ def balanced_rounds(rho: Fraction, total: float, unit: Unit) -> float:
     near 1/2 with a public one or with projections.
     """
     return (total * math.sqrt(float(rho)) / unit.max_rows) ** (2 / 3)
+
+
+@dataclass(frozen=True)
+class OnPublicRecords:
+    """What `pmw-pub` and `pep-pub` have in common: weights on the records of a public table."""
+
+    rounds: int | None = None
+    measure: Measure = "cells"
+    select: Law = "exponential"
+    initial: Literal["frequencies", "uniform"] = "frequencies"
+    public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
+
+    name: ClassVar[str]
+
+    @property
+    def table(self) -> PublicTable:
+        return needed(self.public, self.name)
+
+    def with_public(self, public: PublicTable) -> Self:
+        return replace(self, public=public)
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        self.table.check(domain, zeros)
 
 
 def at_least_one(mechanism: object, *options: str) -> None:

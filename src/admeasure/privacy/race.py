@@ -50,7 +50,7 @@ MOST_ONES = 40
 HEAD = 8192
 """Candidates that get a whole U each before there is a limit, where a block is small."""
 
-FEW_BITS = 16
+FEW_BITS = 15
 """Where V_b is decided first, 2^b k is at most two to this power."""
 
 ROUNDING = 1e-9
@@ -127,7 +127,7 @@ class Race:
             while head < size and len(self._index) < self._k:
                 first = np.arange(head, min(size, head + max(HEAD, 4 * self._k)))
                 head += len(first)
-                self._enter(np.setdiff1d(first, barred), block, ones=0)
+                self._enter_from(block, np.setdiff1d(first, barred), ones=0)
         if head < size:
             self._rest(block, head, barred)
         self._seen += size
@@ -164,10 +164,11 @@ class Race:
         while ones >= lowest and self._limit < math.inf:
             high = block.above(self._cut(ones), most)
             if high is not None:
-                tall = high[0][high[0] >= head]
+                tall, scores = _outside(high, head, barred)
                 lucky = head + self._with_ones(ones, size - head)
-                self._enter(np.setdiff1d(tall, barred), block, ones=0)
-                self._enter(np.setdiff1d(lucky, np.union1d(tall, barred)), block, ones=ones)
+                self._enter(tall, scores, ones=0)
+                lucky = np.setdiff1d(lucky, np.union1d(tall, barred), assume_unique=True)
+                self._enter_from(block, lucky, ones=ones)
                 return
             ones -= 4
         self._ones_first(block, head, barred)
@@ -175,17 +176,16 @@ class Race:
     def _ones_first(self, block: Scores, head: int, barred: Ints) -> None:
         ones, size = self._first_ones, block.size
         lucky = head + self._with_ones(ones, size - head)
-        self._enter(np.setdiff1d(lucky, barred), block, ones=ones)
+        self._enter_from(block, np.setdiff1d(lucky, barred), ones=ones)
         known = self._limit < math.inf
         high = block.above(self._cut(ones), max(HEAD, size >> 2)) if known else None
         if high is not None:
-            tall = np.setdiff1d(high[0][high[0] >= head], np.union1d(lucky, barred))
-            self._enter(tall, block, ones=0, never=ones)
+            self._enter(*_outside(high, head, np.union1d(lucky, barred)), ones=0, never=ones)
             return
         for low in range(head, size, 1 << 16):
             part = np.arange(low, min(size, low + (1 << 16)))
             part = np.setdiff1d(part, np.union1d(lucky, barred), assume_unique=True)
-            self._enter(part, block, ones=0, never=ones)
+            self._enter_from(block, part, ones=0, never=ones)
 
     def _cut(self, ones: int) -> int:
         """The highest score that loses for sure unless U begins with so many ones."""
@@ -229,13 +229,16 @@ class Race:
                 return False
             uniform.refine()
 
-    def _enter(self, positions: Ints, block: Scores, ones: int, never: int = 0) -> None:
+    def _enter_from(self, block: Scores, positions: Ints, ones: int, never: int = 0) -> None:
+        if len(positions):
+            self._enter(positions, block.at(positions), ones, never)
+
+    def _enter(self, positions: Ints, scores: Ints, ones: int, never: int = 0) -> None:
         """Draw the digits after the leading ones, and keep who may win.
 
         With `never`, U is known not to begin with so many ones."""
         if not len(positions):
             return
-        scores = block.at(positions)
         best = int(scores.max())
         if not len(self._index) or best > self._best:
             self._best = best
@@ -273,6 +276,13 @@ class Race:
         keep = self._low <= self._limit
         for name in ("_index", "_scores", "_ones", "_words", "_low", "_high"):
             setattr(self, name, getattr(self, name)[keep])
+
+
+def _outside(found: tuple[Ints, Ints], head: int, barred: Ints) -> tuple[Ints, Ints]:
+    """Positions from `head` on that are not barred, and their scores."""
+    positions, scores = found
+    keep = (positions >= head) & ~np.isin(positions, barred)
+    return positions[keep], scores[keep]
 
 
 def _keep_bounds(ones: int, bits: int) -> tuple[int, int]:

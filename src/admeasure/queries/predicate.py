@@ -1,14 +1,14 @@
 """A user's own condition on a row, as a counting query (Liu, Vietri and Wu 2021, appendix B.3).
 
-The function is given a dict of decoded values, one for each of its columns, and says whether the row
-counts. A column in bins gives the middle of the row's bin, `missing` gives None. Rows with the same
-codes are one to it, so it is evaluated once for each distinct combination of codes.
+The function is given a dict of decoded values, one for each of its columns, and says whether the
+row counts. A column in bins gives the middle of the row's bin, `missing` gives None. Rows with the
+same codes are one to it, so it is evaluated once for each distinct combination of codes.
 
-Sensitivity: a row counts or does not, so one person moves the count by at most `max_rows` under both
-neighbouring relations, if the function is what it should be: the same answer for the same row, and
-nothing kept of the rows that it sees. It runs inside the steward's process and is trusted to that
-extent. It is tried on made-up rows first, where an error shows; a row of the table for which it
-fails does not count, since an error would say that there is such a row.
+Sensitivity: a row counts or does not, so one person moves the count by at most `max_rows` under
+both neighbouring relations, if the function is what it should be: the same answer for the same row,
+and nothing kept of the rows that it sees. It runs inside the steward's process and is trusted to
+that extent. It is tried on made-up rows first, where an error shows; a row of the table for which
+it fails does not count, since an error would say that there is such a row.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ FRESH_BYTES = 2**26
 """Packed rows that wait to be sorted, all marginals together."""
 
 _WORD = 2**62
+_MERGING = 5
+"""What merging takes at its peak, as a multiple of what the runs take (measured)."""
 _DENSE_CELLS = 2**16
 _MOST_DENSE_CELLS = 2**22
 
@@ -115,8 +117,7 @@ class CellCounter:
         return add
 
     def _check(self) -> None:
-        # Merging two runs takes about as much again as they do.
-        if 2 * sum(runs.nbytes for runs in self._runs.values()) > self._max_bytes:
+        if _MERGING * sum(runs.nbytes for runs in self._runs.values()) > self._max_bytes:
             raise ResourceError(
                 "The marginals asked for have more cells that occur than fit the limit of "
                 f"{self._max_bytes / 2**20:,.0f} MB. Ask for fewer or smaller marginals, give "
@@ -210,10 +211,12 @@ def _merged(first: _Run, second: _Run) -> _Run:
     # A stable sort finds that these are two sorted runs and merges them.
     order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
     words = tuple(word[order] for word in words)
+    counts = counts[order]
+    del order
     starts = _starts(words)
     if not len(starts):
         return _Run(words, counts)
-    return _Run(tuple(word[starts] for word in words), np.add.reduceat(counts[order], starts))
+    return _Run(tuple(word[starts] for word in words), np.add.reduceat(counts, starts))
 
 
 def _starts(words: Words) -> np.ndarray:

@@ -174,8 +174,10 @@ class _Table:
             self._has_broken = BROKEN in table.frame.columns
             # Names are compared exactly, as a schema does, so that columns go by position here.
             places = [f"k{i}" for i in range(len(self._names))] + ["broken"] * self._has_broken
-            self._orders = [f"o{i}" for i in range(len(table.order))]
-            self._frame = table.frame.select("*", *table.order).toDF(*places, *self._orders)
+            # Only a limit of rows a unit needs an order, and reading it is not free.
+            order = table.order if schema.privacy.unit_column is not None else ()
+            self._orders = [f"o{i}" for i in range(len(order))]
+            self._frame = table.frame.select("*", *order).toDF(*places, *self._orders)
         self._absent = absent_columns(self._names, schema)
         self._unit = schema.privacy.unit_column
 

@@ -18,7 +18,7 @@ sensitivity rests on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +35,7 @@ from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialects import Dialect, Storage, Stored
 from admeasure.sources.limits import available_megabytes
 from admeasure.sources.warehouse_address import parse
-from admeasure.sources.warehouse_query import NOWHERE, Table
+from admeasure.sources.warehouse_query import NOWHERE, NotComparable, Table
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
 
 Progress = Callable[[float], None]
@@ -64,7 +64,7 @@ class Database(Protocol):
     def known_as(self, name: str) -> str: ...
     def stored(self, names: Sequence[str]) -> list[Stored]: ...
     def row(self, query: str) -> tuple[Any, ...]: ...
-    def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]: ...
+    def numbers(self, query: str, names: Sequence[str]) -> Generator[np.ndarray]: ...
     def close(self) -> None: ...
 
 
@@ -222,9 +222,18 @@ class WarehouseSource:
         if any(with_level < rows for with_level in found):
             problems = self.problems()
             raise data_error(problems) if problems else self._changed()
-        limited = self._table.unit is not None
-        self._rows = int(self._database.row(self._table.kept())[0]) if limited else int(rows)
+        self._rows = int(rows) if self._table.unit is None else self._kept()
         self._tell(1.0)
+
+    def _kept(self) -> int:
+        try:
+            (rows,) = self._database.row(self._table.kept())
+        except NotComparable:
+            raise DataError(
+                f"Column {quoted(self._schema.privacy.unit_column)} cannot name units: its values "
+                "cannot be compared. Use texts, numbers or dates."
+            ) from None
+        return int(rows)
 
     def problems(self) -> list[Problem]:
         """Which rules are broken, by one scan that looks at every row."""
@@ -291,14 +300,16 @@ class WarehouseSource:
     def _collected(self, query: str, names: Sequence[str]) -> np.ndarray:
         limit, held = self._memory_megabytes * 2**20 / 3, 0  # sorting takes copies
         batches = []
-        for batch in self._database.numbers(query, names):
-            held += batch.nbytes
-            if held > limit:
-                raise ResourceError(
-                    f"The cells of one marginal take more than {self._memory_megabytes:,.0f} MB. "
-                    "Raise the memory limit, or ask for fewer columns."
-                )
-            batches.append(batch)
+        with contextlib.closing(self._database.numbers(query, names)) as arriving:
+            for batch in arriving:
+                held += batch.nbytes
+                if held > limit:
+                    raise ResourceError(
+                        "The cells of one marginal take more than "
+                        f"{self._memory_megabytes:,.0f} MB. Raise the memory limit, or ask for "
+                        "fewer columns."
+                    )
+                batches.append(batch)
         return np.concatenate(batches) if batches else np.zeros((0, len(names)), np.int64)
 
     def _joints(self, joints: Sequence[Columns]) -> dict[Columns, np.ndarray]:

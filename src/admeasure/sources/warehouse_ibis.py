@@ -6,7 +6,7 @@ of a table expression, and the result of a statement. Rows of a result are (plac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -66,7 +66,7 @@ class IbisDatabase:
             (found,) = _fetched(self._backend.raw_sql(query))
         return tuple(found)
 
-    def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]:
+    def numbers(self, query: str, names: Sequence[str]) -> Generator[np.ndarray]:
         """The named columns of a query's result, as (rows, columns) arrays; NULL is -1."""
         with self._guarded():
             rows = iter(_fetched(self._backend.raw_sql(query)))

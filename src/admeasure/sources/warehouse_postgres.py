@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from admeasure.schema.values import quoted
 from admeasure.sources.dialects import Stored
 from admeasure.sources.dialects.postgres import Postgres, cut_name, stored
 from admeasure.sources.warehouse_address import Address
+from admeasure.sources.warehouse_query import NotComparable
 
 _PATIENCE_SECONDS = 15
 _HEADER_BYTES = 19
@@ -142,7 +143,7 @@ class PostgresDatabase:
             (found,) = cursor.execute(query.encode()).fetchall()
         return found
 
-    def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]:
+    def numbers(self, query: str, names: Sequence[str]) -> Generator[np.ndarray]:
         """The named columns of a query's result, as (rows, columns) arrays; NULL is -1."""
         listed = ", ".join(f"coalesce({name}, -1)::bigint" for name in names)
         layout = np.dtype(
@@ -171,6 +172,8 @@ class PostgresDatabase:
                     f"The user may not read {self.words}. Grant SELECT on the schema's columns of "
                     "the table, and USAGE on its schema."
                 )
+            case errors.UndefinedFunction():
+                return NotComparable(f"Values of {self.words} cannot be compared.")
             case errors.QueryCanceled():
                 return ResourceError(
                     f"Counting {self.words} took longer than the server's statement timeout. "

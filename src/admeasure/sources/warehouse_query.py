@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admeasure.domain import Columns, Domain
+from admeasure.errors import DataError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.dialects import Dialect, Storage, Stored
@@ -26,6 +27,10 @@ from admeasure.sources.warehouse_encode import encoding
 
 NOWHERE = -1
 """The place of a row that has a value without a level."""
+
+
+class NotComparable(DataError):
+    """A statement compared values of a type that has no comparison."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,11 @@ class Table:
         place = {name: i for i, name in enumerate(names)}
         found = [f"MAX(CASE WHEN c{place[n]} = ({int(r)}) THEN 1 ELSE 0 END)" for n, r in asked]
         found += ["MAX(CASE WHEN u IS NULL THEN 1 ELSE 0 END)"] if self.unit is not None else []
-        return f"SELECT {', '.join(['COUNT(*)', *found])} FROM ({rows}) s", asked
+        # A code is compared with every mark, and computed once.
+        return (
+            f"SELECT {', '.join(['COUNT(*)', *found])} FROM ({rows}{self.dialect.fence}) s",
+            asked,
+        )
 
     def cells(self, joints: Sequence[Columns], domain: Domain) -> str:
         """Places and counts of the cells that occur. Joints follow each other in the flat array in

@@ -73,6 +73,8 @@ class Propagation:
             if self._home(query) is not None:
                 # Kept for other answers, so the caller gets its own.
                 answers[position] = self._inside(query).copy()
+            elif query in self._kept:
+                answers[position] = self._kept[query].copy()
             else:
                 across.append(position)
         across = self._answer_pairs(queries, across, answers)
@@ -98,9 +100,8 @@ class Propagation:
         if not pairs.worth(len(wanted), min(self._limit, _KEPT_CELLS)):
             return across
         for query, table in pairs.answers(self._inside, wanted):
-            first, *others = wanted[query]
-            answers[first] = table
-            for position in others:
+            self._keep(query, table)  # one that is chosen is asked for again
+            for position in wanted[query]:
                 answers[position] = table.copy()
         return [position for position in across if answers[position] is None]
 

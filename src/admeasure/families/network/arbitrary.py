@@ -47,7 +47,10 @@ def drawn(
     rng: np.random.Generator,
     samples: int = SAMPLES,
 ) -> Samples:
-    """Rows drawn from `P` for each measured predicate. `P` sums to one in each column."""
+    """Rows drawn from `P` for each measured predicate."""
+    P = P.astype(np.float64)
+    for column in layout.columns:
+        P[layout.span(column)] /= P[layout.span(column)].sum(axis=0)
     k = max(len(m.query.columns) for m in log)
     lines = np.full((len(log), samples, k), -1, np.int32)
     gains, base = np.zeros((len(log), samples), np.float32), np.zeros(len(log), np.float32)

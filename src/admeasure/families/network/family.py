@@ -140,13 +140,12 @@ class NetworkFamily:
         how, rng = replace(self.how, decay=False), np.random.default_rng(len(own))
         whole = data._replace(numbers=data.numbers + np.float32(len(own)))
         for stage in range(max(1, how.steps // how.patience)):
-            samples = drawn(model.products.exact, model.layout, own, model.total, rng)
+            samples = drawn(np.asarray(model.products.P), model.layout, own, model.total, rng)
             part = replace(
                 how,
                 steps=how.patience,
                 least=how.patience,
                 learning_rate=how.learning_rate * 0.97**stage,
-                keep_best=False,
             )
             made = fit(
                 model.state, blocks_of(model.layout), whole._replace(arbitrary=samples), part

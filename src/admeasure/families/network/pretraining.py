@@ -5,8 +5,9 @@ so many rows leaves: a cell of a marginal with n_r cells of a table of m rows ha
 about m / n_r rows, so training ends where a closer fit would learn the sample rather than its
 population.
 
-One- and two-way marginals are all in the loss of every step; of larger ones each stage takes a part
-drawn from a fixed seed, which bounds memory and time however many there are.
+Half of the steps see the one- and two-way marginals alone, which are cheap and hold most of what
+there is to learn. In the other half these stay in the loss, and of the larger marginals each stage
+takes a part drawn from a fixed seed, which bounds memory and time however many there are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Marginal
 
 STAGES = 24
-STAGE_CELLS = 1 << 16
+STAGE_CELLS = 1 << 14
 """Cells of larger marginals in one stage."""
 
 
@@ -36,14 +37,15 @@ def fitted(
     """The network trained on the table's shares of these marginals, `how.steps` in all."""
     small = [c for c in queries if len(c) <= 2]
     large = [c for c in queries if len(c) > 2]
-    stages = STAGES if large else 1
-    random = Random(0)
-    for stage in range(stages):
-        rate = how.learning_rate * 0.5 * (1 + math.cos(math.pi * stage / (stages + 1)))
-        steps = math.ceil(how.steps / stages)
+    known = _measured(small, table, rows, model.total)
+    first = math.ceil(how.steps / 2) if large else how.steps
+    model = NetworkFamily(replace(how, steps=first)).update(model, known)
+    random, steps = Random(0), math.ceil((how.steps - first) / STAGES)
+    for stage in range(STAGES if large else 0):
+        rate = how.learning_rate * 0.5 * (1 + math.cos(math.pi * stage / (STAGES + 1)))
         family = NetworkFamily(replace(how, learning_rate=rate, steps=steps))
-        part = [*small, *_part(large, model, random)]
-        model = family.update(model, _measured(part, table, rows, model.total))
+        part = _measured(_part(large, model, random), table, rows, model.total)
+        model = family.update(model, [*known, *part])
     return model
 
 

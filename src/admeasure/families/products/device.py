@@ -40,9 +40,9 @@ TILE = (128, 4096)
 BATCH = (16, 256)
 """Tiles of a call: few where all that is asked fits, else many."""
 
-GROUP = 128
-GROUPS = 2048
-MANY_GROUPS = 1 << 16
+GROUP = 32
+GROUPS = 1 << 14
+MANY_GROUPS = 1 << 18
 """Groups that come back: with every call, and where a race asks for more."""
 
 CLIP = 2**30 // GRID
@@ -260,7 +260,7 @@ class DeviceScores:
         return positions[order], held[row, column].astype(np.int64)[order]
 
     def at(self, positions: Ints) -> Ints:
-        places = np.zeros(padded(len(positions)), np.int32)
+        places = np.zeros(padded(len(positions), 4**3), np.int32)
         places[: len(positions)] = self._places(positions)
         return np.asarray(tiles.at(self._flat, places))[: len(positions)].astype(np.int64)
 

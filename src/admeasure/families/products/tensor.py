@@ -38,7 +38,10 @@ BLOCK_CELLS = 1 << 20
 """Answers made at a time."""
 
 MAX_QUERY_CELLS = 1 << 26
-"""The most cells of one query: its exact counts are held, 256 to 512 MB at this size."""
+"""The most cells of one table of exact counts that is held whole: 256 to 512 MB at this size."""
+
+MAX_STREAMED_CELLS = 1 << 34
+"""The most cells of one query whose answers are made in blocks: minutes of one processor."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,28 @@ def at_least_of(query: Marginal | Threshold) -> int:
 def check_query_size(queries: Sequence[Marginal | Threshold], domain: Domain, who: str) -> None:
     """Refuse a query whose counts would not fit, before anything is charged."""
     for query in queries:
-        cells = domain.cells(query.columns)
-        if cells > MAX_QUERY_CELLS:
-            raise ResourceError(
-                f"{who}: the {query} has {float(cells):.3g} cells, and a block of exact counts may "
-                f"have {float(MAX_QUERY_CELLS):.3g}. Leave it out, or give its columns fewer bins."
-            )
+        _refuse_above(MAX_QUERY_CELLS, domain.cells(query.columns), query, who)
+
+
+def check_streamed_size(queries: Sequence[Marginal | Threshold], domain: Domain, who: str) -> None:
+    """The same where only single cells are measured: exact counts are then the cells that occur,
+    and for a threshold with r < k its sub-marginals on fewer columns, which are held whole."""
+    for query in queries:
+        columns = query.columns
+        _refuse_above(MAX_STREAMED_CELLS, domain.cells(columns), query, who)
+        if at_least_of(query) < len(columns):
+            largest = domain.cells(columns) // min(domain.shape(columns))
+            _refuse_above(MAX_QUERY_CELLS, largest, query, who, "a sub-marginal of ")
+
+
+def _refuse_above(
+    limit: int, cells: int, query: Marginal | Threshold, who: str, what: str = ""
+) -> None:
+    if cells > limit:
+        raise ResourceError(
+            f"{who}: {what}the {query} has {float(cells):.3g} cells, and may have "
+            f"{float(limit):.3g}. Leave it out, or give its columns fewer bins."
+        )
 
 
 def terms(r: int, lead: int, trail: int) -> range:

@@ -1,0 +1,151 @@
+"""Exact answers in blocks are those of whole tables, and what is kept of them is bounded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from admeasure.domain import Domain
+from admeasure.families.products.family import ProductModel
+from admeasure.families.products.optimise import first_rows
+from admeasure.families.products.tensor import Layout
+from admeasure.privacy import curator as curator_module
+from admeasure.privacy import reading, truth
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.reading import Ahead
+from admeasure.privacy.truth import Exact, Lent
+from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
+from admeasure.schema import Schema
+from admeasure.selectors.top import CellErrors
+from admeasure.sources.memory import MemorySource
+
+LEVELS = {"a": 5, "b": 4, "c": 3, "d": 6}
+_RNG = np.random.default_rng(0)
+TABLE = {c: _RNG.choice(n, 300, p=_RNG.dirichlet(np.full(n, 0.3))) for c, n in LEVELS.items()}
+SOURCE = MemorySource(TABLE, Schema.coded("toy", LEVELS))
+DOMAIN: Domain = SOURCE.schema.domain
+QUERIES = [
+    Threshold(columns, r)
+    for k in (1, 2, 3, 4)
+    for columns in combinations(sorted(LEVELS), k)
+    for r in range(1, k + 1)
+]
+
+
+@pytest.fixture
+def large(monkeypatch) -> None:
+    """Every query counts as one that is too large to be held whole."""
+    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
+    monkeypatch.setattr(reading, "DENSE_CELLS", 0)
+    monkeypatch.setattr(curator_module, "BATCH_CELLS", 0)
+
+
+def ahead() -> Ahead:
+    return Ahead(DOMAIN, SOURCE, lambda columns: SOURCE.counts([columns])[0])
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_blocks_of_large_queries_are_parts_of_the_whole(large, query: Threshold) -> None:
+    expected = np.ravel(query.answer(SOURCE.counts([query.columns])[0]))
+    answers = ahead()(query)
+    assert not isinstance(answers, Exact)
+    assert answers.size == len(expected)
+    for low, high in ((0, answers.size), (0, 1), (answers.size // 3, answers.size // 2 + 1)):
+        assert np.array_equal(answers.block(low, high), expected[low:high])
+    places, values = answers.cells()
+    assert np.array_equal(places, np.flatnonzero(expected))
+    assert np.array_equal(values, expected[places])
+
+
+def test_a_block_belongs_to_who_asked_for_it(large) -> None:
+    for query in QUERIES:
+        answers = ahead()(query)
+        before = answers.block(0, answers.size)
+        answers.block(0, answers.size)[:] = -1
+        assert np.array_equal(answers.block(0, answers.size), before)
+
+
+def test_single_answers_from_the_cells_that_occur(large) -> None:
+    found = dict(zip([("a", "c", "d")], SOURCE.sparse([("a", "c", "d")]), strict=True))
+    (counts,) = SOURCE.counts([("a", "c", "d")])
+    for codes in np.ndindex(*counts.shape):
+        cell = Cell(["a", "c", "d"], codes)
+        assert truth.of_cells(cell, found["a", "c", "d"]) == cell.answer(counts)
+        some = ThresholdCell(["a", "c", "d"], 2, codes)
+        assert truth.of_cells(some, found["a", "c", "d"]) == some.answer(counts)
+
+
+def test_large_queries_are_chosen_and_measured_as_small_ones_are(monkeypatch) -> None:
+    """The same noise and the same integers, so the same queries and answers."""
+    P = first_rows(Layout.of(DOMAIN), 20, "softmax")
+    score = CellErrors(ProductModel(DOMAIN, P, 300.0))
+    asked = [Marginal(["a", "b", "d"]), Threshold(["a", "b", "c", "d"], 2)]
+
+    def outcome():
+        keeper = Curator(SOURCE, Ledger(10), SeededNoise(3))
+        chosen = keeper.top_k(score, asked, 8, Fraction(1))
+        return chosen, [int(m.values) for m in keeper.measure(chosen, Fraction(1))]
+
+    small = outcome()
+    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
+    monkeypatch.setattr(reading, "DENSE_CELLS", 0)
+    monkeypatch.setattr(curator_module, "BATCH_CELLS", 0)
+    assert outcome() == small
+
+
+def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> None:
+    read: list[int] = []
+
+    class Spy:
+        schema = SOURCE.schema
+
+        def counts(self, marginals):
+            return SOURCE.counts(marginals)
+
+        def sparse(self, marginals):
+            read.append(len(marginals))
+            return SOURCE.sparse(marginals)
+
+    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 60)
+    marginals = [Marginal(c) for c in combinations(sorted(LEVELS), 2)]
+    reader = Ahead(DOMAIN, Spy(), lambda columns: SOURCE.counts([columns])[0])
+    reader.expect(marginals)
+    for query in marginals:
+        reader(query)
+    assert sum(read) == len(marginals)
+    assert 1 < len(read) < len(marginals)
+
+
+def test_answers_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
+    made: list[Marginal] = []
+
+    def make(query):
+        made.append(query)
+        return Exact(SOURCE.counts([query.columns])[0])
+
+    first, second, third = (Marginal(c) for c in ("a", "b", "d") for c in [[c]])
+    monkeypatch.setattr(truth, "HOST_BYTES", make(first).nbytes)
+    made.clear()
+    lent = Lent(make)
+    for query in (first, second, second, third, first, second):
+        lent.of(query)
+    assert made == [first, second, third, second]
+
+
+def test_copies_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
+    monkeypatch.setattr(truth, "DEVICE_BYTES", 10)
+    lent, made = Lent(lambda query: Exact(np.zeros(1, np.int64))), []
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key
+
+    for key in ("x", "y", "x", "y"):
+        assert lent.copied(key, lambda key=key: make(key), lambda _: 6) == key
+    assert made == ["x", "y", "y"]
