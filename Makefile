@@ -26,6 +26,8 @@ demo: $(VENV)/.installed
 
 test: style
 	-bash tests/browser/install.sh
+	-bash tests/spark/install.sh
+	-bash tests/warehouse/install.sh
 	$(BIN)/pytest -q -n 2 -m "not gpu"
 
 quick: $(VENV)/.installed-dev

@@ -117,6 +117,7 @@ def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
     assert row["workload_error"] == errors.workload_error
 
 
+@pytest.mark.slow
 def test_results_are_the_same_with_one_process_and_with_two(plan: Path) -> None:
     plan.write_text(PLAN + '[[mechanism]]\nname = "mst"\n')
     read = load_plan(plan)

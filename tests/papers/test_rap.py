@@ -122,7 +122,7 @@ def test_for_conjunctions_the_error_depends_on_the_number_of_queries_in_all() ->
 @pytest.mark.slow
 @pytest.mark.data
 def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
-    """Liu, Vietri and Wu (2021), D.3. The papers' 13 attributes, 64 of the 286 triples, four
+    """Liu, Vietri and Wu (2021), D.3. The papers' 13 attributes, 64 of the 286 triples, two
     seeds. Theirs is Adam on single levels; ours, which shares a moment, must be no worse."""
     import json
 
@@ -140,21 +140,22 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
     true = source.counts(columns)
     options = {"rounds": 10, "queries": 10, "product_rows": 300}
     ours, softmax = Rap(**options), RapSoftmax(**options)
-    printed = replace(ours.how(), learning_rate=0.001, steps=3000, tolerance=1e-3, moment="level")
+    printed = replace(ours.how(), learning_rate=0.01, moment="level")
 
     def error(mechanism, how) -> float:
         worst = []
-        for seed in range(4):
+        for seed in range(2):
             keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
             model = projection.run(mechanism, how, keeper, workload, ()).model
             sides = zip(true, model.marginals(columns), strict=True)
             worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
         return float(np.mean(worst))
 
-    as_printed = error(ours, printed)
-    print(as_printed, error(softmax, softmax.how()), error(ours, ours.how()))
-    assert error(softmax, softmax.how()) < as_printed
-    assert error(ours, ours.how()) <= as_printed
+    as_printed, soft, shared = (
+        error(ours, printed), error(softmax, softmax.how()), error(ours, ours.how())
+    )  # fmt: skip
+    assert soft < as_printed
+    assert shared <= as_printed
 
 
 # Columns that are alike but for which level is common: only being asked about sets them apart.
@@ -352,8 +353,8 @@ def test_bad_queries_and_tables_that_do_not_fit_are_refused() -> None:
         Rap(measure="marginals").check(wide, Workload([Marginal(["a", "b", "c"])]), ())
     with pytest.raises(ResourceError, match="fewer bins"):
         Rap().check(wide, Workload([Marginal(["a", "b", "c", "d"])]), ())
+    tall = Domain.of({"a": 3, "b": 10_000, "c": 10_000})
     with pytest.raises(ResourceError, match="sub-marginal of the threshold, 1 of"):
-        tall = Domain.of({"a": 3, "b": 10_000, "c": 10_000})
         Rap().check(tall, Workload([Threshold(["a", "b", "c"], 1)]), ())
     Rap().check(wide, Workload([Marginal(["a", "b", "c"])]), ())
     with pytest.raises(WorkloadError, match="up to 6 columns"):

@@ -134,10 +134,28 @@ def _start(programs: Path) -> Server:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     atexit.register(stop)
+    _stop_with_this_process(
+        [*as_user, str(programs / "pg_ctl"), "-D", str(folder / "data")], folder
+    )
     server = Server(port, password)
     with server.connect() as connection:
         connection.execute("CREATE EXTENSION citext")
     return server
+
+
+def _stop_with_this_process(control: list[str], folder: Path) -> None:
+    """A watch that outlives this process, should it be killed, and then ends the server too."""
+    script = (
+        'mine=$0; folder=$1; shift; while kill -0 "$mine" 2>/dev/null; do sleep 1; done; '
+        '[ -d "$folder" ] && cd / && "$@" stop -m immediate -s; rm -rf "$folder"'
+    )
+    subprocess.Popen(
+        ["sh", "-c", script, str(os.getpid()), str(folder), *control],
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _free_port() -> int:

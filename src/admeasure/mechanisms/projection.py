@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
@@ -29,20 +31,46 @@ MOST_COLUMNS = 6
 MOST_ROWS = 100_000
 
 
-class Options(Protocol):
-    @property
-    def rounds(self) -> int | None: ...
-    @property
-    def queries(self) -> int | None: ...
-    @property
-    def product_rows(self) -> int | None: ...
-    @property
-    def measure(self) -> Literal["cells", "marginals", "all"]: ...
-    @property
-    def steps(self) -> int: ...
+@dataclass(frozen=True)
+class Projection(ABC):
+    """A mechanism that fits product rows to the worst answered queries; `how` says how.
+
+    `rounds` T, `queries` K a round (single queries, or whole marginals), `product_rows` n'; None
+    takes a number from the budget, the noisy number of rows and the workload.
+    `measure`: single queries as in the paper; whole marginals, of which one costs what one cell
+    costs; or all: every marginal of the workload once, without choosing (T = 1).
+    `steps`: the most steps of one fit.
+    """
+
+    rounds: int | None = None
+    queries: int | None = None
+    product_rows: int | None = None
+    measure: Literal["cells", "marginals", "all"] = "cells"
+    steps: int = 1000
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_options(self.name, self)
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        check(self.name, self, domain, workload)
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        return plan(self, domain, workload, unit, rho, rows)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        return run(self, self.how(), curator, workload, zeros)
+
+    @abstractmethod
+    def how(self) -> How:
+        """How rows are fitted."""
 
 
-def check_options(name: str, options: Options) -> None:
+def check_options(name: str, options: Projection) -> None:
     for option in ("rounds", "queries", "product_rows", "steps"):
         value = getattr(options, option)
         if value is not None and value < 1:
@@ -57,7 +85,7 @@ def check_options(name: str, options: Options) -> None:
         raise UsageError(f"{name}: measure = all chooses nothing; leave queries out.")
 
 
-def check(name: str, options: Options, domain: Domain, workload: Workload) -> None:
+def check(name: str, options: Projection, domain: Domain, workload: Workload) -> None:
     """Refuse what cannot be served; nothing is charged yet."""
     for query in workload.queries:
         if len(query.columns) > MOST_COLUMNS:
@@ -80,14 +108,14 @@ def check(name: str, options: Options, domain: Domain, workload: Workload) -> No
         )
 
 
-def _offered(options: Options, domain: Domain, workload: Workload) -> int:
+def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
     if options.measure == "cells":
         return sum(domain.cells(q.columns) for q in distinct(workload))
     return len(workload.marginals())
 
 
 def settings(
-    options: Options, domain: Domain, workload: Workload, rho: Fraction, total: float
+    options: Projection, domain: Domain, workload: Workload, rho: Fraction, total: float
 ) -> tuple[int, int, int]:
     """T, K and n' from public facts: budget, noisy number of rows, workload.
 
@@ -129,7 +157,7 @@ def settings(
 
 
 def run(
-    options: Options, how: How, curator: Curator, workload: Workload, zeros: Sequence[Zero]
+    options: Projection, how: How, curator: Curator, workload: Workload, zeros: Sequence[Zero]
 ) -> Outcome:
     from admeasure.families.products.family import ProductFamily
 
@@ -158,7 +186,7 @@ def run(
 
 
 def plan(
-    options: Options,
+    options: Projection,
     domain: Domain,
     workload: Workload,
     unit: Unit,

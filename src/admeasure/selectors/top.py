@@ -17,7 +17,7 @@ at_least), never by a position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol
@@ -41,8 +41,9 @@ class Batch(Protocol):
     @property
     def scores(self) -> Scores: ...
 
-    def place(self, position: int) -> tuple[Query, int]:
-        """Which query offers a position, and as which of its cells."""
+    @property
+    def place(self) -> Callable[[int], tuple[Query, int]]:
+        """Says which query offers a position, and as which of its cells; holds no scores."""
         ...
 
     def positions(self, query: Query, indices: np.ndarray) -> np.ndarray:

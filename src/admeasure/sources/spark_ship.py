@@ -40,7 +40,7 @@ def archive(folder: Path) -> Path:
     files = sorted({path for pattern in MODULES for path in PACKAGE.glob(pattern)})
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
     target = folder / f"admeasure-{digest[:16]}.zip"
-    with zipfile.ZipFile(target, "w") as zipped:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in files:
             zipped.write(path, path.relative_to(PACKAGE.parent))
     return target
