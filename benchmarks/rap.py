@@ -207,16 +207,14 @@ def at_scale(
     workload = thresholds(source.schema.domain, 1, 4, 64, 1_800_000)
     options: dict[str, Any] = {"rounds": rounds, "queries": 4, "product_rows": ROWS}
     # As printed: Adam for each level, no stop at the noise, a small learning rate, many steps.
-    paper = {"learning_rate": 0.001, "tolerance": 1e-4, "floor": 0.0, "moment": "level"}
+    paper = {"learning_rate": 0.001, "tolerance": 1e-4, "floor": 0.0, "moment": "level",
+             "steps": 5000}  # fmt: skip
     for epsilon in epsilons:
         for kind in kinds:
             what = f"loans 64 x 1-of-4, {kind}"
-            if kind == "paper":
-                made = run(source, workload, Rap(**options, steps=5000), epsilon, 0, **paper)
-            else:
-                mechanism = (Rap if kind == "rap" else RapSoftmax)(**options)
-                made = run(source, workload, mechanism, epsilon, 0)
-            yield {"what": what, **made}
+            how = paper if kind == "paper" else {}
+            mechanism = (RapSoftmax if kind == "softmax" else Rap)(**options)
+            yield {"what": what, **run(source, workload, mechanism, epsilon, 0, **how)}
             if gpu and kind != "paper":
                 again = run(source, workload, mechanism, epsilon, 1)
                 yield {"what": f"{what}, compiled", **again}

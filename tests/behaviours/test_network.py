@@ -30,7 +30,7 @@ SINGLES = [Cell(["a", "b", "c"], [1, 2, 4]), Cell(["a"], [2]), ThresholdCell(["b
 def generator(seed: int = 0, size: Size = SIZE) -> Generator:
     """A network whose rows differ clearly: the last layer is drawn as the others are."""
     made = Generator.first(LAYOUT, size, seed)
-    return made.with_parameters([*made.parameters[:-1], (made.weights[-1] * 10, made.biases[-1])])
+    return made.with_parameters([*made.parameters[:-1], (made.weights[-1] * 3, made.biases[-1])])
 
 
 def model(seed: int = 0, size: Size = SIZE, total: float = TOTAL) -> NetworkModel:

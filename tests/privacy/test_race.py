@@ -137,6 +137,21 @@ def test_the_correction_of_gaps_is_bounded_from_both_sides(ones: int, bits: int)
         assert true < 2**bits
 
 
+def test_numpy_computes_log1p_within_the_error_that_the_proof_assumes() -> None:
+    """docs/noise.md, A3: 2^-48 relative, of -2^-b v with v the middle of a cell of [0, 1).
+
+    Arrays of one and of many elements, which numpy may compute by different instructions."""
+    rng = np.random.default_rng(5)
+    middles = (rng.integers(0, 2**52, 600) + 0.5) * 2.0**-52
+    points = -np.ldexp(middles, -rng.integers(0, 41, 600))
+    with mpmath.workdps(60):
+        for point, many in zip(points, np.log1p(points), strict=True):
+            truth = mpmath.log1p(mpmath.mpf(float(point)))
+            bound = abs(truth) * mpmath.mpf(2) ** -48
+            assert abs(many - truth) <= bound
+            assert abs(float(np.log1p(np.array([point]))[0]) - truth) <= bound
+
+
 def test_who_is_barred_never_wins() -> None:
     scores = np.zeros(20_000, np.int64)
     scores[[5, 9_000]] = 10_000

@@ -122,6 +122,20 @@ def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> No
     assert 1 < len(read) < len(marginals)
 
 
+@pytest.mark.parametrize("threads", [1, 3, 8])
+def test_what_threads_read_is_what_one_would_read(monkeypatch, large, threads: int) -> None:
+    monkeypatch.setattr(reading, "MOST_THREADS", threads)
+    monkeypatch.setattr(reading.os, "cpu_count", lambda: 8)
+    marginals = [Marginal(c) for k in (1, 2, 3) for c in combinations(sorted(LEVELS), k)]
+    reader = ahead()
+    reader.expect(marginals)
+    for query in marginals:
+        found, expected = reader.sparse(query.columns), SOURCE.sparse([query.columns])[0]
+        assert found.columns == query.columns
+        assert np.array_equal(found.codes, expected.codes)
+        assert np.array_equal(found.counts, expected.counts)
+
+
 def test_answers_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
     made: list[Marginal] = []
 

@@ -149,8 +149,10 @@ def _move(working: Working, target: Target, error: np.ndarray) -> None:
 
 def average(models: Iterable[W]) -> W:
     """The mean of the iterates, at least one, which is what the utility theorems speak of."""
-    last, times, total = None, 0, np.zeros(())
-    for times, last in enumerate(models, 1):
-        total = total + last.weights
-    assert last is not None
+    iterator = iter(models)
+    last, times = next(iterator), 1
+    total = np.array(last.weights)
+    for last in iterator:
+        total += last.weights
+        times += 1
     return last.reweighted(total / times)

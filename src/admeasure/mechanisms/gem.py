@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Self
 from admeasure.domain import Domain
 from admeasure.mechanisms import generator
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.generator import Measure
+from admeasure.mechanisms.course import Measure
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Predicate

@@ -21,12 +21,14 @@ from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms import generator
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.generator import Measure
+from admeasure.mechanisms.course import Measure
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
 from admeasure.workload import Workload
+
+PRETRAINING_RATE = 2e-3
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,7 @@ class GemPub:
         size = generator.size_of(self.name, self, domain)
         first = start(Generator.first(Layout.of(domain), size), domain, float(table.rows), zeros)
         how = replace(generator.training(self), steps=self.pretrain_steps, least=0, decay=False)
-        if self.measure == "cells":
-            how = replace(how, learning_rate=self.learning_rate or 1e-3, patience=25)
+        how = replace(how, learning_rate=self.learning_rate or PRETRAINING_RATE, patience=25)
         made = fitted(first, believed, self._queries(workload), table.rows, how)
         if not made.sound:
             raise DataError(

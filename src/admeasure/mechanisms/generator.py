@@ -1,8 +1,7 @@
 """What `gem` and `gem-pub` share: checks, defaults from public facts, the run, the plan.
 
 Everything is post-processing of what the curator gives out, but for the two verbs that it charges:
-selection and measurement. `Course` is a run's course: what is measured, at which cost, and how the
-network is trained on it.
+selection and measurement.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,16 +19,15 @@ from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import physical_megabytes
-from admeasure.loop import Budget, Round, Schedule, adaptive_measurements
+from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.course import Course, Options
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.journal import Progress
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Marginal, Predicate, Query
-from admeasure.schedules.annealed import Annealed
-from admeasure.schedules.even import Even
+from admeasure.queries import Predicate, Query
 from admeasure.schema import Zero
 from admeasure.selectors.holding import HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
@@ -41,49 +39,18 @@ if TYPE_CHECKING:
     from admeasure.families.network.training import How
 
 ROWS_SHARE = Fraction(1, 50)
-FIRST_SHARE = Fraction(1, 10)
 MOST_COLUMNS = 6
 MOST_ROWS = 100_000
 PART_OF_MEMORY = 0.8
 EMA = 0.9
 """β of the average of the weights over the second half of the rounds; the paper leaves it open."""
 
-Measure = Literal["marginals", "cells"]
 MOST_PREDICATES = 32
 PREDICATES_NOTE = (
     "Predicates were learned by the score-function estimator, whose variance is that of a sample "
     "of about a thousand rows: the model may answer them less closely than their measurements, "
     "and rare ones not at all."
 )
-
-
-class Options(Protocol):
-    """The options of a mechanism that trains a network; `gem` says what each is."""
-
-    @property
-    def measure(self) -> Measure: ...
-    @property
-    def schedule(self) -> Literal["annealed", "even"]: ...
-    @property
-    def rounds(self) -> int | None: ...
-    @property
-    def alpha(self) -> float | None: ...
-    @property
-    def candidates(self) -> Literal["closure", "workload"]: ...
-    @property
-    def select(self) -> Literal["largest", "distance"]: ...
-    @property
-    def hidden(self) -> str | None: ...
-    @property
-    def noise(self) -> int: ...
-    @property
-    def product_rows(self) -> int | None: ...
-    @property
-    def learning_rate(self) -> float | None: ...
-    @property
-    def steps(self) -> int | None: ...
-    @property
-    def resample(self) -> Literal["no", "yes"]: ...
 
 
 def check_options(name: str, options: Options) -> None:
@@ -114,7 +81,8 @@ def hidden_units(name: str, text: str) -> tuple[int, ...]:
 
 def size_of(name: str, options: Options, domain: Domain) -> Size:
     """The network: that of Table 6 (256, 512) for whole marginals and of Table 2 (512, 1024, 1024)
-    for single queries, smaller for a table of fewer than 128 levels; up to 1000 rows."""
+    for single queries, smaller for a table of fewer than 128 levels. Single queries have up to the
+    paper's 1000 rows; whole marginals up to 300, which learn faster and were as good."""
     width = Layout.of(domain).width
     unit = 32
     while unit < min(2 * width, 256):
@@ -122,7 +90,8 @@ def size_of(name: str, options: Options, domain: Domain) -> Size:
     hidden = (2 * unit, 4 * unit, 4 * unit) if options.measure == "cells" else (unit, 2 * unit)
     if options.hidden is not None:
         hidden = hidden_units(name, options.hidden)
-    rows = options.product_rows or max(64, min(1000, 16 * width))
+    most = 1000 if options.measure == "cells" else 300
+    rows = options.product_rows or max(64, min(most, 4 * width))
     return Size(hidden, options.noise, rows)
 
 
@@ -171,84 +140,6 @@ def check_memory(name: str, size: Size, domain: Domain) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Course:
-    """A run's settings, all from public facts: budget, noisy number of rows, workload.
-
-    `rounds`: T of the even schedule. `each`: what the first rounds of the annealed one cost.
-    `select`: the part of each round that goes to selection. `first`: the one-way marginals that
-    are measured before anything is chosen, `rho_first` for all of them together.
-    """
-
-    select: Fraction
-    annealed: bool
-    rounds: int
-    each: Fraction
-    first: tuple[Marginal, ...]
-    rho_first: Fraction
-
-    @classmethod
-    def of(
-        cls,
-        options: Options,
-        domain: Domain,
-        workload: Workload,
-        rho: Fraction,
-        total: float,
-        *,
-        informed: bool,
-    ) -> Course:
-        """`informed`: the network knows something already, so nothing is measured unchosen."""
-        cells = options.measure == "cells"
-        select = share_of(options.alpha or (0.67 if cells else 0.37))
-        annealed = options.schedule == "annealed"
-        columns = len({c for r in workload.marginals() for c in r})
-        rounds = options.rounds
-        if rounds is None and annealed:
-            rounds = 8 * columns
-        rounds = rounds or default_rounds(options, domain, workload, rho, select, total)
-        wide = not cells and options.candidates == "closure" and not informed
-        first = tuple(Marginal(r) for r in workload.closure() if len(r) == 1) if wide else ()
-        rho_first = rho * FIRST_SHARE if first else Fraction(0)
-        return cls(select, annealed, rounds, (rho - rho_first) / rounds, first, rho_first)
-
-    def schedule(self, rho: Fraction) -> Schedule:
-        """The schedule of what is left after the first measurements."""
-        if self.annealed:
-            return Annealed(self.each, 1 - self.select)
-        return Even(rho, self.rounds, self.select)
-
-
-def share_of(alpha: float) -> Fraction:
-    """The part of a round's ρ that selection gets: (αε₀)²/2 of ((αε₀)² + ((1-α)ε₀)²)/2."""
-    a = Fraction(alpha).limit_denominator(1000)
-    return a**2 / (a**2 + (1 - a) ** 2)
-
-
-def default_rounds(
-    options: Options,
-    domain: Domain,
-    workload: Workload,
-    rho: Fraction,
-    select: Fraction,
-    total: float,
-) -> int:
-    """T of the even schedule.
-
-    Whole marginals: sqrt(n sqrt(ρ)) / 2, between 4 and twice the number of marginals. Noise of a
-    cell is about sqrt(T / ρ) rows, and what T rounds leave unlearned falls about as 1 / T; where
-    the two balance, T grows with a power of n sqrt(ρ), and this one was found on adult_pmwpub, a
-    public table (docs/gem.md). Single queries: as many as leave the noise of a count below a
-    fiftieth of the table, at most the 100 of the paper's speed setting.
-    """
-    if options.measure == "cells":
-        offered = sum(domain.cells(q.columns) for q in distinct(workload))
-        most, rounds = min(100, offered), 2 * float(rho * (1 - select)) * (total / 50) ** 2
-    else:
-        most, rounds = 2 * len(workload.closure()), math.sqrt(total * math.sqrt(rho)) / 2
-    return max(min(4, most), min(round(rounds), most))
-
-
 def training(options: Options, *, informed: bool = False) -> How:
     """How the network is trained after each round: a number of steps, which ends before the noise
     is learned. An `informed` network is left as it is where it explains what was measured."""
@@ -256,11 +147,13 @@ def training(options: Options, *, informed: bool = False) -> How:
 
     cells = options.measure == "cells"
     steps = options.steps or 100
+    careful = cells or informed
+    rate = 1e-4 if cells else 3e-4 if informed else 1e-3
     return How(
-        learning_rate=options.learning_rate or (1e-4 if cells else 1e-3),
+        learning_rate=options.learning_rate or rate,
         steps=steps,
-        patience=min(5 if cells else 25, steps),
-        least=0 if informed or cells else steps,
+        patience=min(5 if careful else 25, steps),
+        least=0 if careful else steps,
         floor=1.0,
         resample=options.resample == "yes",
     )

@@ -6,7 +6,9 @@ where it is small, else as the cells that occur.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -24,6 +26,9 @@ SMALL_CELLS = 1 << 16
 
 DENSE_CELLS = 1 << 24
 """Thresholds of at most so many targets are answered whole (128 MB while they are made)."""
+
+MOST_THREADS = 8
+"""Threads that read a table in memory."""
 
 BATCH_CELLS = 1 << 24
 """Cells of the marginals that are read together; those that occur are far fewer."""
@@ -68,8 +73,18 @@ class Ahead:
                 if cells > BATCH_CELLS:
                     break
                 batch.append(other)
-            self._held = dict(zip(batch, self._source.sparse(batch), strict=True))
+            self._held = dict(zip(batch, self._read(batch), strict=True))
         return self._held[columns]
+
+    def _read(self, batch: Sequence[Columns]) -> list[SparseCounts]:
+        """Of a table in memory each marginal is a pass of its own: a few at a time in threads."""
+        threads = min(len(batch), MOST_THREADS, os.cpu_count() or 1)
+        if threads < 2 or not getattr(self._source, "in_memory", False):
+            return self._source.sparse(batch)
+        parts = [batch[i::threads] for i in range(threads)]
+        with ThreadPoolExecutor(threads) as pool:
+            read = list(pool.map(self._source.sparse, parts))
+        return [read[i % threads][i // threads] for i in range(len(batch))]
 
     def _is_dense(self, query: Query) -> bool:
         return self._domain.cells(query.columns) <= (

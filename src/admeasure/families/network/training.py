@@ -111,8 +111,11 @@ def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Tra
         value = squared(product_rows(p, z, blocks), data)
         return value, value
 
+    # χ² for each number has mean 1 and deviates by sqrt(2 / numbers): twice that may be chance.
+    limit = pace.floor * (1 + 2 * jnp.sqrt(2 / data.numbers))
+
     def more(value: Any, before: Any) -> Any:
-        return (value > pace.floor) & (jnp.abs(before - value) >= how.tolerance * value)
+        return (value > limit) & (jnp.abs(before - value) >= how.tolerance * value)
 
     return _loop(state, objective, more, pace, how)
 

@@ -211,7 +211,7 @@ def _sparse(plan: Plan, exact: Lent) -> Truth:
         places.append(i * size + row * plan.static.tile[1] + column)
         counts.append(np.minimum(values[first:last][inside], CLIP))
     here = np.concatenate(places)
-    padding = _rounded_up(len(here)) - len(here)
+    padding = _rounded_up(max(len(here), 4096 * plan.count)) - len(here)
     return Truth(
         None,
         jnp.asarray(np.pad(here, (0, padding), constant_values=2**31 - 1).astype(np.int32)),
@@ -221,7 +221,7 @@ def _sparse(plan: Plan, exact: Lent) -> Truth:
 
 def _rounded_up(count: int) -> int:
     """One of few sizes, so that few compilations serve."""
-    return 4 ** math.ceil(math.log(max(count, 4**8), 4) - 1e-12)
+    return 4 ** math.ceil(math.log(max(count, 4), 4) - 1e-12)
 
 
 def fetched(groups: Any, held: Any) -> tuple[np.ndarray, np.ndarray]:
