@@ -149,6 +149,29 @@ def test_what_is_above_a_cut_is_found_on_a_device(device, query) -> None:
         assert block.above(-1, 1) is None
 
 
+def test_the_groups_that_come_back_hold_every_score_above_a_limit() -> None:
+    from admeasure.families.products import tiles
+
+    rng = np.random.default_rng(3)
+    for scores in (
+        rng.integers(-1, 2**31 - 2, 4096),
+        rng.integers(-1, 4, 4096),
+        np.full(4096, 7),
+        np.full(4096, -1),
+        np.where(np.arange(4096) == 77, 5, -1),
+    ):
+        for groups in (1, 8, 64, 128):
+            lowest, count, which, held = map(
+                np.asarray, tiles.best(scores.astype(np.int32), group=32, groups=groups)
+            )
+            parts = scores.reshape(-1, 32)
+            reach = np.flatnonzero(parts.max(axis=1) > lowest)
+            assert which[:count].tolist() == reach.tolist()
+            assert np.array_equal(held[:count], parts[reach])
+            # And no lower limit would do.
+            assert lowest == -1 or np.sum(parts.max(axis=1) > lowest - 1) > groups
+
+
 def test_cells_are_found_again_where_a_batch_has_them(device) -> None:
     query, other = Marginal(list("abdf")), Marginal(list("abde"))
     model = ProductModel(DOMAIN, P.astype(np.float32), 400.0)

@@ -242,3 +242,14 @@ def test_decoding_gives_python_dates_and_plain_storage():
 def test_codes_outside_the_levels_are_not_decoded():
     with pytest.raises(ValueError, match="outside 0 … 2"):
         Schema.coded("t", {"a": 3}).decode({"a": np.array([3])}, np.random.default_rng(0))
+
+
+def test_a_changed_copy_of_a_schema_protects_whom_the_copy_names():
+    """What was derived before the copy must not outlive the fields that it came from."""
+    schema = Schema.coded("people", {"a": 2, "b": 3})
+    assert schema.unit.neighbours.value == "add-remove"
+    assert schema.domain.columns == ("a", "b")
+    privacy = schema.privacy.model_copy(update={"neighbours": "replace", "max_rows_per_unit": 3})
+    changed = schema.model_copy(update={"privacy": privacy, "columns": schema.columns[:1]})
+    assert (changed.unit.neighbours.value, changed.unit.max_rows) == ("replace", 3)
+    assert changed.domain.columns == changed.names == ("a",)

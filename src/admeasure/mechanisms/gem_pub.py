@@ -149,7 +149,7 @@ class GemPub:
                 "Pretraining on the public table produced a number that is not finite. Lower "
                 "--learning-rate."
             )
-        return made.generator
+        return made.generator.knowing(Layout.of(domain), table.held)
 
     def _queries(self, workload: Workload) -> list[Columns]:
         """The marginals to pretrain on."""

@@ -66,7 +66,8 @@ class Scores(Protocol):
     def size(self) -> int: ...
 
     def above(self, cut: int, most: int) -> tuple[Ints, Ints] | None:
-        """Positions and scores of those above the cut; None where they are more than `most`."""
+        """Positions, ascending, and scores of those above the cut; None where they are more than
+        `most`."""
         ...
 
     def at(self, positions: Ints) -> Ints:
@@ -121,13 +122,13 @@ class Race:
 
     def add(self, block: Scores, without: Ints | None = None) -> None:
         """More candidates, those at the positions `without` left out."""
-        size, barred = block.size, np.empty(0, np.int64) if without is None else without
+        size, barred = block.size, np.empty(0, np.int64) if without is None else np.sort(without)
         head = 0
         if size >> self._first_ones < 4 * self._k:
             while head < size and len(self._index) < self._k:
                 first = np.arange(head, min(size, head + max(HEAD, 4 * self._k)))
                 head += len(first)
-                self._enter_from(block, np.setdiff1d(first, barred), ones=0)
+                self._enter_from(block, first[_absent(first, barred)], ones=0)
         if head < size:
             self._rest(block, head, barred)
         self._seen += size
@@ -167,7 +168,7 @@ class Race:
                 tall, scores = _outside(high, head, barred)
                 lucky = head + self._with_ones(ones, size - head)
                 self._enter(tall, scores, ones=0)
-                lucky = np.setdiff1d(lucky, np.union1d(tall, barred), assume_unique=True)
+                lucky = lucky[_absent(lucky, barred) & _absent(lucky, tall)]
                 self._enter_from(block, lucky, ones=ones)
                 return
             ones -= 4
@@ -176,15 +177,17 @@ class Race:
     def _ones_first(self, block: Scores, head: int, barred: Ints) -> None:
         ones, size = self._first_ones, block.size
         lucky = head + self._with_ones(ones, size - head)
-        self._enter_from(block, np.setdiff1d(lucky, barred), ones=ones)
+        self._enter_from(block, lucky[_absent(lucky, barred)], ones=ones)
         known = self._limit < math.inf
         high = block.above(self._cut(ones), max(HEAD, size >> 2)) if known else None
         if high is not None:
-            self._enter(*_outside(high, head, np.union1d(lucky, barred)), ones=0, never=ones)
+            tall, scores = _outside(high, head, barred)
+            rest = _absent(tall, lucky)
+            self._enter(tall[rest], scores[rest], ones=0, never=ones)
             return
         for low in range(head, size, 1 << 16):
             part = np.arange(low, min(size, low + (1 << 16)))
-            part = np.setdiff1d(part, np.union1d(lucky, barred), assume_unique=True)
+            part = part[_absent(part, barred) & _absent(part, lucky)]
             self._enter_from(block, part, ones=0, never=ones)
 
     def _cut(self, ones: int) -> int:
@@ -281,8 +284,16 @@ class Race:
 def _outside(found: tuple[Ints, Ints], head: int, barred: Ints) -> tuple[Ints, Ints]:
     """Positions from `head` on that are not barred, and their scores."""
     positions, scores = found
-    keep = (positions >= head) & ~np.isin(positions, barred)
+    keep = (positions >= head) & _absent(positions, barred)
     return positions[keep], scores[keep]
+
+
+def _absent(positions: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Which are not among the others, which are sorted. numpy's own set operations sort again."""
+    if not len(others):
+        return np.ones(len(positions), np.bool_)
+    at = np.minimum(np.searchsorted(others, positions), len(others) - 1)
+    return others[at] != positions
 
 
 def _keep_bounds(ones: int, bits: int) -> tuple[int, int]:

@@ -7,9 +7,9 @@ the same for whole arrays, and tests hold the two together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -28,6 +28,14 @@ class Part(BaseModel):
     """What all parts of a schema share: strict types, no unknown fields, no changes."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy derives everything anew: what was derived from the old fields (whom a guarantee
+        protects, say) must not outlive them."""
+        made = super().model_copy(update=update, deep=deep)
+        for name in set(made.__dict__) - set(type(self).model_fields):
+            del made.__dict__[name]
+        return made
 
 
 class Column(Part):

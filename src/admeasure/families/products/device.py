@@ -224,33 +224,35 @@ def _rounded_up(count: int) -> int:
     return 4 ** math.ceil(math.log(max(count, 4), 4) - 1e-12)
 
 
-def fetched(groups: Any, held: Any) -> tuple[np.ndarray, np.ndarray]:
-    """In memory: this waits for the device."""
-    return jax.device_get((groups, held))
+def fetched(found: tuple[Any, Any, Any, Any]) -> tuple[int, np.ndarray, np.ndarray]:
+    """In memory: this waits for the device. The score above which all are there, the groups and
+    their scores."""
+    lowest, count, which, held = jax.device_get(found)
+    return int(lowest), which[:count], held[:count]
 
 
 @final
 class DeviceScores:
     """The scores of one batch; a position counts the cells in use, tile after tile."""
 
-    def __init__(self, plan: Plan, flat: Any, groups: Any, held: Any) -> None:
-        self._plan, self._flat = plan, flat
-        self._groups, self._held = groups, held
+    def __init__(self, plan: Plan, flat: Any, found: tuple[Any, Any, Any, Any]) -> None:
+        self._plan, self._flat, self._found = plan, flat, found
 
     @property
     def size(self) -> int:
         return int(self._plan.ends[-1])
 
     def above(self, cut: int, most: int) -> tuple[Ints, Ints] | None:
-        if cut < self._lowest:
+        lowest, groups, held = self._fetched
+        if cut < lowest:
             group = self._plan.static.group
             low = int(np.clip(cut, -1, 2**31 - 1))
             if int(tiles.groups_above(self._flat, low, group=group)) > min(most, MANY_GROUPS):
                 return None
-            groups = min(MANY_GROUPS, self._flat.size // group)
-            self._groups, self._held = tiles.best(self._flat, group=group, groups=groups)
-            del self._fetched, self._lowest
-        groups, held = self._fetched
+            many = min(MANY_GROUPS, self._flat.size // group)
+            self._found = tiles.best(self._flat, group=group, groups=many)
+            del self._fetched
+            _, groups, held = self._fetched
         row, column = np.nonzero(held > cut)
         if len(row) > most:
             return None
@@ -260,20 +262,13 @@ class DeviceScores:
         return positions[order], held[row, column].astype(np.int64)[order]
 
     def at(self, positions: Ints) -> Ints:
-        places = np.zeros(padded(len(positions), 4**3), np.int32)
+        places = np.zeros(padded(len(positions), 8), np.int32)
         places[: len(positions)] = self._places(positions)
         return np.asarray(tiles.at(self._flat, places))[: len(positions)].astype(np.int64)
 
     @cached_property
-    def _fetched(self) -> tuple[np.ndarray, np.ndarray]:
-        return fetched(self._groups, self._held)
-
-    @cached_property
-    def _lowest(self) -> int:
-        """Every score above this is among what was fetched."""
-        groups, held = self._fetched
-        whole = len(groups) * held.shape[1] >= self._flat.size
-        return -1 if whole else int(held.max(axis=1).min())
+    def _fetched(self) -> tuple[int, np.ndarray, np.ndarray]:
+        return fetched(self._found)
 
     def _places(self, positions: Ints) -> Ints:
         """Where on the device."""

@@ -29,6 +29,22 @@ SMALLEST = 64
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
+QUICK: dict[str, Any] | None = None
+"""Options of compilers that try many kernels for every product of matrices, which takes longer than
+a run does. They are asked for on an accelerator alone, where its compiler knows them."""
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(np.float32(0))
+    except Exception:  # whatever this version raises, it does without
+        return None
+    return options
+
+
+if jax.default_backend() != "cpu":
+    QUICK = _known({"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
+
 Kind = Literal["all", "any", "mixed"]
 
 
@@ -54,8 +70,10 @@ class Tables(NamedTuple):
 
 
 def padded(count: int, base: int = 4) -> int:
-    """A size that serves for `count`. An accelerator takes no longer for a few hundred more, but
-    long to compile for another size."""
+    """A size that serves for `count`. An accelerator takes hardly longer for some thousands more,
+    but long to compile for another size."""
+    if jax.default_backend() != "cpu":
+        base *= base
     size = SMALLEST if jax.default_backend() == "cpu" else 4 * SMALLEST
     while size < count:
         size *= base

@@ -91,7 +91,10 @@ def minimise(P: Any, layout: Layout, log: Sequence[Measurement], total: float, h
     named = np.arange(layout.width)
     if cells is not None and tables is None:
         named = np.unique(cells.lines[cells.used])
-    coarse, blocks = coarsened(layout, named)
+    room = len(named)
+    if cells is not None and tables is None and jax.default_backend() != "cpu":
+        room = min(cells.lines.size, layout.width)  # grows with the record's size alone
+    coarse, blocks = coarsened(layout, named, room)
     if cells is not None:
         cells = cells._replace(lines=coarse.of[cells.lines])
     if tables is not None:
@@ -101,14 +104,15 @@ def minimise(P: Any, layout: Layout, log: Sequence[Measurement], total: float, h
     return made if isinstance(P, jax.Array) else np.asarray(made)
 
 
-def coarsened(layout: Layout, named: np.ndarray) -> tuple[Coarse, Blocks]:
-    """The named lines and one rest for each column that has others, padded."""
+def coarsened(layout: Layout, named: np.ndarray, room: int) -> tuple[Coarse, Blocks]:
+    """The named lines and one rest for each column that has others, padded; with room for so many
+    named lines."""
     columns = len(layout.columns)
     mine, every = layout.column_of[named], layout.column_of
     others = np.asarray(layout.levels) - np.bincount(mine, minlength=columns)
     resting = np.flatnonzero(others)
     used = len(named) + len(resting)
-    size = loss.padded(used)
+    size = loss.padded(max(used, room + columns if room > len(named) else used))
     rest = np.zeros(columns, np.int32)
     rest[resting] = len(named) + np.arange(len(resting))
     of, alone = rest[every], np.zeros(layout.width, bool)
@@ -120,7 +124,7 @@ def coarsened(layout: Layout, named: np.ndarray) -> tuple[Coarse, Blocks]:
     return Coarse(of, alone, counts), Blocks(member, column)
 
 
-@partial(jax.jit, static_argnames=("kind", "how"))
+@partial(jax.jit, static_argnames=("kind", "how"), compiler_options=loss.QUICK)
 def _fit(
     P: Any,
     coarse: Coarse,
