@@ -9,7 +9,7 @@ all levels of a column have slopes of one sign, however different, all move alik
 projection takes the common move away: the fit stands still far from its aim, and did so on
 thresholds, whose slopes often have one sign. So under sparsemax the levels of a column in a row
 share one second moment (`moment = "block"`): a step there is the slope times one number, and the
-projection after it is a step of projected gradient descent. `moment = "level"` is Adam as printed.
+projection after it is a step of projected gradient descent. `moment = "level"` is plain Adam.
 
 What no measurement names does not enter the loss: single queries name few of the levels, and all
 others of a column act as one. So only the named lines and one rest for each column are fitted; the
