@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from admeasure.domain import Domain
+from admeasure.domain import Domain, canonical
 from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
@@ -27,7 +28,7 @@ from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.journal import Progress
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
-from admeasure.queries import Predicate, Query
+from admeasure.queries import Marginal, Predicate, Query
 from admeasure.schema import Zero
 from admeasure.selectors.holding import HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
@@ -184,7 +185,10 @@ def run(
     course = Course.of(options, domain, workload, rho, total, informed=pretrained is not None)
     generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
     model = start(generator, domain, total, zeros)
-    family = NetworkFamily(training(options, informed=pretrained is not None))
+    known = generator.known(model.layout)
+    informed = pretrained is not None and len(known) == len(domain.columns)
+    anchors = _believed(model, known) if pretrained is not None and not informed else ()
+    family = NetworkFamily(training(options, informed=informed), anchors)
     log: list[Measurement] = []
     if course.first:
         log += curator.measure(course.first, course.rho_first)
@@ -223,6 +227,13 @@ def run(
     )
     notes = (*notes, *planning.unmeasured(domain, workload), *_incomplete(curator, model))
     return Outcome(model, len(curve), selections, notes)
+
+
+def _believed(model: NetworkModel, known: Sequence[str]) -> tuple[Measurement, ...]:
+    """What a network knows of some columns alone: their pairs."""
+    pairs = [canonical(pair) for pair in combinations(known, 2)]
+    tables = model.marginals(pairs)
+    return tuple(Measurement(Marginal(c), t, 1.0) for c, t in zip(pairs, tables, strict=True))
 
 
 @dataclass(frozen=True)

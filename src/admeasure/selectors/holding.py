@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,16 +24,24 @@ class HoldingWorst:
     """One of the candidate marginals a round, by the exponential mechanism on its largest error.
 
     A few hundred marginals compete where their cells would be hundreds of thousands, so a choice
-    is as sharp at a fraction of the budget.
+    is as sharp at a fraction of the budget. None is chosen twice before all were chosen: the
+    largest error of a model that was stopped at the noise may stay where it was just measured.
+    Remembers what it chose.
     """
 
     candidates: tuple[Columns, ...]
+    _chosen: set[Columns] = field(default_factory=set)
 
     def select(
         self, curator: Curator, workload: Workload, model: Model, budget: Budget
     ) -> Sequence[Query]:
-        ordered = sorted(self.candidates, key=curator.domain.cells)
+        if self._chosen.issuperset(self.candidates):
+            self._chosen.clear()
+        fresh = [r for r in self.candidates if r not in self._chosen]
+        ordered = sorted(fresh, key=curator.domain.cells)
         cells = np.cumsum([curator.domain.cells(r) for r in ordered])
         offered = ordered[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
         score = LargestError(dict(zip(offered, model.marginals(offered), strict=True)))
-        return [curator.choose(score, [Marginal(r) for r in offered], budget.select)]
+        found = curator.choose(score, [Marginal(r) for r in offered], budget.select)
+        self._chosen.add(found.columns)
+        return [found]

@@ -7,7 +7,7 @@ alone and may be published.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -107,9 +107,16 @@ class NetworkModel:
 
 @dataclass(frozen=True)
 class NetworkFamily:
-    """A network trained on everything measured, from where the last round left it."""
+    """A network trained on everything measured, from where the last round left it.
+
+    `anchors` are marginals that are believed without being measured (in rows; their sigma is not
+    used): each stays in the loss, as if measured with twice the noise of what was, until a measured
+    marginal holds its columns. They keep what a network knew from being forgotten while it learns
+    the rest.
+    """
 
     how: How
+    anchors: tuple[Measurement, ...] = ()
 
     def init(
         self, domain: Domain, total: float, size: Size, zeros: Sequence[Zero] = ()
@@ -121,13 +128,20 @@ class NetworkFamily:
         from admeasure.families.network.measured import record
         from admeasure.families.network.training import fit
 
-        data = record(log, model.layout, model.total)
+        data = record([*log, *self._anchored(log)], model.layout, model.total)
         own = [m for m in log if isinstance(m.query, Predicate)]
         if not model.sound or not (data.numbers or own):
             return model
         if own:
             return self._with_predicates(model, data, own)
         return model.trained(fit(model.state, blocks_of(model.layout), data, self.how))
+
+    def _anchored(self, log: Sequence[Measurement]) -> Iterator[Measurement]:
+        measured = [set(m.query.columns) for m in log]
+        sigma = 2 * max((m.sigma for m in log), default=1.0)
+        for anchor in self.anchors:
+            if not any(m.issuperset(anchor.query.columns) for m in measured):
+                yield replace(anchor, sigma=sigma)
 
     def _with_predicates(
         self, model: NetworkModel, data: Any, own: Sequence[Measurement]

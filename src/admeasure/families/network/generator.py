@@ -114,6 +114,11 @@ class Generator:
         last = np.where(known, self.weights[-1], np.float32(0)), np.where(known, self.biases[-1], 0)
         return self.with_parameters([*self.parameters[:-1], last])
 
+    def known(self, layout: Layout) -> tuple[str, ...]:
+        """The columns that depend on the noise; the others are as `knowing` leaves them."""
+        moved = np.any(self.weights[-1] != 0, axis=0)
+        return tuple(c for c in layout.columns if moved[layout.span(c)].any())
+
     def rows(self, layout: Layout) -> np.ndarray:
         """P, of shape (width, rows)."""
         from jax import numpy as jnp
