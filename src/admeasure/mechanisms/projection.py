@@ -126,8 +126,8 @@ def settings(
     thresholds with r < k overlap, and the paper finds (4.3.1) that few at a time in many rounds are
     best: K = 4 there, and four times as many in all, because their answers are larger.
 
-    Whole marginals: one a round, as many rounds as leave the noise of the median marginal below a
-    tenth of its table, and no more than twice the number of marginals.
+    Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
+    than 4 and no more than twice the number of marginals.
     """
     width = Layout.of(domain).width
     rows = options.product_rows or max(64, min(1000, 16 * width))
@@ -135,11 +135,8 @@ def settings(
     if options.measure == "all":
         return 1, offered, rows
     if options.measure == "marginals":
-        sizes = sorted(domain.cells(c) for c in workload.marginals())
-        sigma = total / 10 / sizes[len(sizes) // 2]
-        rounds = options.rounds or int(
-            max(min(4, offered), min(2 * offered, float(rho) * sigma**2, 100))
-        )
+        balanced = round(math.sqrt(total * math.sqrt(rho)) / 2)
+        rounds = options.rounds or max(min(4, offered), min(balanced, 2 * offered))
         return rounds, options.queries or 1, rows
     overlapping = any(isinstance(q, Threshold) for q in distinct(workload))
     count = math.sqrt(rho) * total / 20 * (4 if overlapping else 1)
