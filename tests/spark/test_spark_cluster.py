@@ -104,7 +104,7 @@ def test_a_worker_that_is_killed_during_the_job_changes_no_count(session: Any, t
             yield batch
 
     slow = frame.repartition(FILES).mapInArrow(slowly, frame.schema)
-    source = open_spark(slow, SCHEMA)
+    source = open_spark(slow, SCHEMA, keep=False)
     found: list[Any] = []
     job = threading.Thread(target=lambda: found.append(source.counts(TRIPLES)))
     job.start()
@@ -119,6 +119,21 @@ def test_a_worker_that_is_killed_during_the_job_changes_no_count(session: Any, t
     (counts,) = found
     for array, true in zip(counts, memory.counts(TRIPLES), strict=True):
         assert (array == true).all()
+
+
+def test_codes_that_are_lost_with_a_worker_are_made_again(session: Any, table: Any) -> None:
+    """Both executors hold codes when one of them dies between two counts."""
+    address, memory = table
+    source = open_spark(address, SCHEMA)
+    source.counts([("a",)])
+    holds = session.sparkContext._jsc.sc().getRDDStorageInfo()
+    assert any(info.numCachedPartitions() > 1 for info in holds)
+    for victim in executors()[:2]:
+        os.kill(victim, signal.SIGKILL)
+        while victim in executors():
+            time.sleep(0.05)
+        for array, true in zip(source.counts(TRIPLES), memory.counts(TRIPLES), strict=True):
+            assert (array == true).all()
 
 
 def _is_half_done(tracker: Any) -> bool:

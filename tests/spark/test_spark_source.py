@@ -224,24 +224,6 @@ def test_a_unit_that_is_no_number_is_no_unit(session: Any) -> None:
         open_spark(session.createDataFrame(rows), LIMITED)
 
 
-def test_a_change_in_the_number_of_rows_is_an_error(session: Any, tmp_path: Path) -> None:
-    from admeasure.sources.spark import open_spark
-
-    flag = tmp_path / "grown"
-    frame = session.createDataFrame(pa.table(coded_rows(10)))
-
-    def growing(batches: Any) -> Any:
-        for batch in batches:
-            yield batch
-            if flag.exists():
-                yield batch
-
-    source = open_spark(frame.coalesce(1).mapInArrow(growing, frame.schema), CODED)
-    flag.touch()
-    with pytest.raises(DataError, match="The DataFrame changed while it was used"):
-        source.counts([("a",)])
-
-
 def test_broken_files_are_refused_without_a_word_of_what_they_hold(
     session: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

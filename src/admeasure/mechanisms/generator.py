@@ -205,7 +205,8 @@ def run(
         weights = closure_weights(workload)
         if options.candidates == "workload":
             weights = dict.fromkeys(workload.marginals(), 1.0)
-        selector = HoldingWorst(tuple(weights))
+        # A network that is left as it is where it explains a measurement may need another there.
+        selector = HoldingWorst(tuple(weights), again=informed)
         if options.select == "distance":
             selector = ExpectedImprovement(family, weights)
     schedule = course.schedule(curator.remaining)

@@ -33,8 +33,9 @@ class Part(BaseModel):
         """A copy derives everything anew: what was derived from the old fields (whom a guarantee
         protects, say) must not outlive them."""
         made = super().model_copy(update=update, deep=deep)
-        for name in set(made.__dict__) - set(type(self).model_fields):
-            del made.__dict__[name]
+        kept = vars(made)
+        for name in set(kept) - set(type(self).model_fields):
+            kept.pop(name)
         return made
 
 

@@ -24,12 +24,12 @@ class HoldingWorst:
     """One of the candidate marginals a round, by the exponential mechanism on its largest error.
 
     A few hundred marginals compete where their cells would be hundreds of thousands, so a choice
-    is as sharp at a fraction of the budget. None is chosen twice before all were chosen: the
-    largest error of a model that was stopped at the noise may stay where it was just measured.
-    Remembers what it chose.
+    is as sharp at a fraction of the budget. Unless `again` says so, none is chosen twice before
+    all were: the largest error may stay where it was just measured. Remembers what it chose.
     """
 
     candidates: tuple[Columns, ...]
+    again: bool = False
     _chosen: set[Columns] = field(default_factory=set)
 
     def select(
@@ -43,5 +43,6 @@ class HoldingWorst:
         offered = ordered[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
         score = LargestError(dict(zip(offered, model.marginals(offered), strict=True)))
         found = curator.choose(score, [Marginal(r) for r in offered], budget.select)
-        self._chosen.add(found.columns)
+        if not self.again:
+            self._chosen.add(found.columns)
         return [found]

@@ -1,9 +1,10 @@
 """Tables that Spark reads, encoded and counted where their rows lie.
 
-Each call is one Spark job: the needed columns are read, encoded and counted in the executors
-(`spark_task`), all marginals in one scan, and the counts of all tasks are added up in one
-reduction. Rows stay in the cluster; counts reach the driver. Where the schema limits the rows of a
-unit, a window over the unit leaves the others out; before it values are codes already.
+Each call is one Spark job. The first reads and validates the table and keeps the codes of its rows
+in the executors; the others count all marginals from these codes in one scan (`spark_task`), and
+the counts of all tasks are added up in one reduction. Rows and codes stay in the cluster; counts
+reach the driver. Where the schema limits the rows of a unit, a window over the unit leaves the
+others out; before it values are codes already.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What Spark
 says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
@@ -13,8 +14,8 @@ sensitivity rests on.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,13 +28,16 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.values import quoted
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns
+from admeasure.sources.spark_job import Progress, collect, is_remote, let_go, let_go_later
 from admeasure.sources.spark_ship import ship
 from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
 from admeasure.sources.spark_task import (
     COUNT_FIELDS,
+    KEPT_FIELDS,
     NO_TEXT,
     TEXT_END,
     Encode,
+    Keep,
     Seen,
     Tally,
     add_up,
@@ -42,12 +46,8 @@ from admeasure.sources.spark_task import (
 from admeasure.sparse import SparseCounts
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-Progress = Callable[[float], None]
-
-_POLL_SECONDS = 0.2
 _CHUNKS_A_REDUCER = 64
 _MOST_REDUCERS = 200
 _FEW_ROWS = 4
@@ -60,6 +60,7 @@ def open_spark(
     schema: Schema,
     *,
     order_by: Sequence[Any] = (),
+    keep: bool = True,
     ship_code: bool = True,
     progress: Progress | None = None,
 ) -> SparkSource:
@@ -67,20 +68,28 @@ def open_spark(
     address as in `admeasure.sources.spark_tables`.
 
     `order_by` (names or pyspark columns) says which rows of a unit come first; see `SparkSource`.
-    With `ship_code` the executors are sent the modules they run; without it `admeasure` must be
-    installed on them.
+    With `keep` the codes of the rows stay in the executors; without it every count reads and
+    encodes the table again. With `ship_code` the executors are sent the modules they run; without
+    it `admeasure` must be installed on them.
     """
-    return SparkSource(data, schema, order_by=order_by, ship_code=ship_code, progress=progress)
+    return SparkSource(
+        data, schema, order_by=order_by, keep=keep, ship_code=ship_code, progress=progress
+    )
 
 
 class SparkSource:
     """Counts of a table that Spark reads.
 
-    The table is read and validated when the source is made, and read again for each count. One
-    that changes in between is an error where its number of rows changes. The rows that are kept of
-    a unit are the first ones in stored order for files in Parquet, CSV and ORC (by name of file,
-    and as they lie in it), the first ones by `order_by` where it is given, and for tables and
-    DataFrames, which have no order, those that come first by a hash of unit and codes.
+    The table is read and validated when the source is made. Codes of its rows, one or two bytes a
+    value, then stay in the executors (Spark's MEMORY_AND_DISK), and counts are made from them until
+    `close`, or until nothing refers to the source. What Spark has lost of them it makes again from
+    the table; without `keep`, or after `close`, each count does so for all of them. A table that
+    has changed by then is an error where its number of rows has.
+
+    The rows that are kept of a unit are the first ones in stored order for files in Parquet, CSV
+    and ORC (by name of file, and as they lie in it), the first ones by `order_by` where it is
+    given, and for tables and DataFrames, which have no order, those that come first by a hash of
+    unit and codes.
     """
 
     def __init__(
@@ -89,14 +98,28 @@ class SparkSource:
         schema: Schema,
         *,
         order_by: Sequence[Any] = (),
+        keep: bool = True,
         ship_code: bool = True,
         progress: Progress | None = None,
     ) -> None:
         self._table = _Table(spark_table(data, order_by), schema, progress, ship_code=ship_code)
-        seen = self._table.scan(schema.names, (), ())[0]
-        if problems := self._table.problems(seen, schema.names):
-            raise data_error(problems)
-        self._rows = seen.rows
+        self._kept: DataFrame | None = None
+        if keep:
+            self._kept = self._table.keep()
+            # An application takes its codes along when it ends; Connect's goes on without us.
+            weakref.finalize(self, let_go_later, self._kept).atexit = is_remote(self._kept)
+        try:
+            problems, self._rows, _, _ = self._table.scan(schema.names, (), ())
+            if problems:
+                raise data_error(problems)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Take the codes out of the executors."""
+        if self._kept is not None:
+            let_go(self._kept)
 
     @property
     def schema(self) -> Schema:
@@ -136,10 +159,10 @@ class SparkSource:
             return [], []
         used = {column for columns in (*dense, *sparse) for column in columns}
         names = tuple(n for n in self.schema.names if n in used) or self.schema.names[:1]
-        seen, arrays, pairs = self._table.scan(names, dense, sparse, rows=self._rows)
-        if problems := self._table.problems(seen, names):
+        problems, rows, arrays, pairs = self._table.scan(names, dense, sparse, rows=self._rows)
+        if problems:
             raise data_error(problems)
-        if seen.rows != self._rows:
+        if rows != self._rows:
             words = self._table.words
             words = words[0].upper() + words[1:]
             raise DataError(f"{words} changed while it was used. Start again.")
@@ -152,9 +175,8 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
     table = _Table(spark_table(data), schema, None, ship_code=True)
-    seen = table.scan(schema.names, (), ())[0]
-    found = table.problems(seen, schema.names)
-    return found if seen.rows else [*found, NO_ROWS]
+    found, rows, _, _ = table.scan(schema.names, (), ())
+    return found if rows else [*found, NO_ROWS]
 
 
 class _Table:
@@ -178,19 +200,19 @@ class _Table:
             order = table.order if schema.privacy.unit_column is not None else ()
             self._orders = [f"o{i}" for i in range(len(order))]
             self._frame = table.frame.select("*", *order).toDF(*places, *self._orders)
+        self._kept: DataFrame | None = None
         self._absent = absent_columns(self._names, schema)
         self._unit = schema.privacy.unit_column
 
-    def problems(self, seen: Seen, names: Columns) -> list[Problem]:
-        """What a scan of these columns found to be broken."""
+    def _problems(self, seen: Seen, names: Columns) -> list[Problem]:
+        """What a scan of these columns, which the table has, found to be broken."""
         if seen.is_broken:
             raise DataError(
                 f"The rows of {self.words} cannot be read. A row has more or fewer fields than the "
                 "header, a quote is not closed, or the text is not UTF-8."
             )
         found = list(self._absent)
-        present = self._present(names)
-        for name, marks in zip(present, seen.marks, strict=True):
+        for name, marks in zip(names, seen.marks, strict=True):
             found += refusals(self.schema.column(name), marks)
         if seen.has_lost_units:
             found.append(Problem(self._unit, *_LOST_UNIT))
@@ -207,20 +229,49 @@ class _Table:
         sparse: Sequence[Columns],
         *,
         rows: int | None = None,
-    ) -> tuple[Seen, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
-        """One job. Columns that the table lacks are left out of it."""
-        names = self._present(names)
-        has_unit = self._unit is not None and self._present([self._unit]) != ()
+    ) -> tuple[list[Problem], int, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
+        """One job: what is broken, the number of rows, and the counts. Columns that the table
+        lacks are left out of it."""
+        is_kept = self._kept is not None
+        names = self._present(self.schema.names if is_kept else names)
         columns = tuple(self.schema.column(name) for name in names)
-        texts = self._texts(names)
-        tally = Tally(columns, tuple(dense), tuple(sparse), texts, rows, has_unit)
+        tally = Tally(
+            columns,
+            tuple(dense),
+            tuple(sparse),
+            self._texts(names),
+            rows,
+            is_coded=self._has_unit,
+            is_kept=is_kept,
+        )
         with spoken(self.words):
-            read = self._limited(names) if has_unit else self._values(names)
+            read = self._read(names) if self._kept is None else self._kept
+            if is_kept and not dense and not sparse:
+                read = read.select("head").where("head is not null")
             counted = read.mapInArrow(tally, COUNT_FIELDS)
             reducers = -(-tally.chunks // _CHUNKS_A_REDUCER) + len(sparse)
             reduced = counted.repartition(min(reducers, _MOST_REDUCERS), "part")
-            found = _collect(reduced.mapInArrow(add_up, COUNT_FIELDS), self._progress)
-        return unpack(found.to_batches(), tally)
+            found = collect(reduced.mapInArrow(add_up, COUNT_FIELDS), self._progress)
+        seen, arrays, pairs = unpack(found.to_batches(), tally)
+        return self._problems(seen, names), seen.rows, arrays, pairs
+
+    def keep(self) -> DataFrame:
+        """From now on codes stay in the executors: the next scan makes them."""
+        names = self._present(self.schema.names)
+        columns = tuple(self.schema.column(name) for name in names)
+        with spoken(self.words):
+            kept = self._read(names).mapInArrow(
+                Keep(columns, self._texts(names), is_coded=self._has_unit), KEPT_FIELDS
+            )
+            self._kept = kept.persist()
+        return self._kept
+
+    @property
+    def _has_unit(self) -> bool:
+        return self._unit is not None and self._present([self._unit]) != ()
+
+    def _read(self, names: Columns) -> DataFrame:
+        return self._limited(names) if self._has_unit else self._values(names)
 
     def _values(self, names: Columns) -> DataFrame:
         """The named columns as x0, x1, …; nothing else is read."""
@@ -311,44 +362,3 @@ def _is_plain(stored: Any, *, or_bytes: bool = False) -> bool:
     plain = (T.StringType, T.BooleanType, T.IntegralType, T.FractionalType, T.NullType)
     plain += (T.DateType, T.TimestampType, T.TimestampNTZType)
     return isinstance(stored, (*plain, T.BinaryType) if or_bytes else plain)
-
-
-def _collect(frame: DataFrame, progress: Progress | None) -> pa.Table:
-    """Run the job. With `progress` it runs in a thread, and this one asks how far it is."""
-    if progress is None or type(frame).__module__.startswith("pyspark.sql.connect"):
-        found = frame.toArrow()
-    else:
-        found = _watched(frame, progress)
-    if progress is not None:
-        progress(1.0)
-    return found
-
-
-def _watched(frame: DataFrame, progress: Progress) -> pa.Table:
-    from pyspark import InheritableThread
-
-    context = frame.sparkSession.sparkContext
-    group = f"admeasure-{uuid.uuid4()}"
-    found: list[Any] = []
-
-    def run() -> None:
-        context.setJobGroup(group, "counting")  # of this thread alone
-        try:
-            found.append(frame.toArrow())
-        except Exception as error:
-            found.append(error)
-
-    thread = InheritableThread(target=run)
-    thread.start()
-    tracker, furthest = context.statusTracker(), 0.0
-    while thread.is_alive():
-        thread.join(_POLL_SECONDS)
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-        stages = [tracker.getStageInfo(s) for job in jobs if job for s in job.stageIds]
-        tasks = sum(stage.numTasks for stage in stages if stage)
-        done = sum(stage.numCompletedTasks for stage in stages if stage)
-        furthest = max(furthest, min(done / tasks, 1.0) if tasks else 0.0)
-        progress(furthest)
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return found[0]

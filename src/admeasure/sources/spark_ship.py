@@ -28,6 +28,7 @@ MODULES = (
     "schema/*.py",
     "sources/__init__.py",
     "sources/count.py",
+    "sources/spark_codes.py",
     "sources/spark_pairs.py",
     "sources/spark_task.py",
 )

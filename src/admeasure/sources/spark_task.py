@@ -1,9 +1,10 @@
 """What runs in Spark's executors: rows to codes, codes to counts, counts to sums.
 
 A task reads Arrow batches of the needed columns, encodes them by the schema's own encoder and
-counts all marginals in one pass; what leaves it are counts and which rules are broken. The counts
-of all tasks meet in one reduction (`add_up`). Everything here is a function of its input alone, so
-that a task that Spark runs twice, or again after a machine was lost, changes nothing.
+counts all marginals in one pass (`Tally`); what leaves it are counts and which rules are broken.
+Or codes stay in the executor (`Keep`) and are counted from there. The counts of all tasks meet in
+one reduction (`add_up`). Everything here is a function of its input alone, so that a task that
+Spark runs twice, or again after a machine was lost, changes nothing.
 
 Counts are exact and private. A failure says its kind alone: its text could quote the table.
 """
@@ -21,6 +22,7 @@ from admeasure.schema.column import Column
 from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored
 from admeasure.schema.problems import Refusal, resolve
+from admeasure.sources import spark_codes
 from admeasure.sources.count import BLOCK_ROWS, Counter
 from admeasure.sources.spark_pairs import Pairs
 
@@ -32,6 +34,9 @@ TEXT_END, NO_TEXT = b"\xff", b"\xfe"
 byte, and null is a byte, that no text in UTF-8 holds."""
 
 COUNT_FIELDS = "part int, cells binary, counts binary"
+KEPT_FIELDS = "head binary, codes binary"
+"""Records of `spark_codes`; the first one of each block has what was seen of the block."""
+
 _COUNTS = pa.schema([("part", pa.int32()), ("cells", pa.binary()), ("counts", pa.binary())])
 _OUTPUT_BYTES = 4 * 2**20
 # One row short of the size from which a `Counter` takes a second thread: a task has one core.
@@ -62,8 +67,8 @@ class Seen:
 @dataclass(frozen=True)
 class Tally:
     """Counting of one scan: `columns` are those that batches hold, as x0, x1, … (values; those of
-    `texts` in one, see `TEXT_END`), or as c0, c1, … where `is_coded`. `rows` is a hint for the plan
-    of the counter."""
+    `texts` in one, see `TEXT_END`), or as c0, c1, … where `is_coded`, or what `Keep` made of them
+    where `is_kept`. `rows` is a hint for the plan of the counter."""
 
     columns: tuple[Column, ...]
     dense: tuple[Columns, ...]
@@ -71,6 +76,7 @@ class Tally:
     texts: tuple[int, ...] = ()
     rows: int | None = None
     is_coded: bool = False
+    is_kept: bool = False
 
     @property
     def domain(self) -> Domain:
@@ -79,7 +85,7 @@ class Tally:
     @property
     def head(self) -> int:
         """Numbers before the counts: rows, flags, and a flag for each refusal of each column."""
-        return _HEAD + len(Refusal) * len(self.columns)
+        return _head_of(self.columns)
 
     @property
     def cells(self) -> int:
@@ -100,14 +106,11 @@ class Tally:
         head = np.zeros(self.head, np.int64)
         counter = Counter(self.domain, self.dense, rows=self.rows)
         pairs = [Pairs.empty(self.domain.shape(m)) for m in self.sparse]
-        for table in _blocks(batches):
-            head[0] += table.num_rows
-            codes = self._codes(table, head)
-            if codes is None:  # the table will be refused
-                continue
+        read = self._kept if self.is_kept else self._values
+        for codes, rows in read(batches, head):
             counter.add(codes)
             for one, columns in zip(pairs, self.sparse, strict=True):
-                one.add([codes[c] for c in columns], table.num_rows)
+                one.add([codes[c] for c in columns], rows)
         if not head[0]:
             return
         counts = counter.result()
@@ -116,33 +119,51 @@ class Tally:
         del counts
         yield from _packed(self._rows_of(flat, pairs))
 
-    def _codes(self, table: pa.Table, head: np.ndarray) -> dict[str, np.ndarray] | None:
-        """The codes of a block; what it breaks is noted in `head`."""
-        flags = [name for name in ("broken", "lost") if name in table.column_names]
-        for name in flags:
-            head[1 + (name == "lost")] |= bool(np.asarray(table[name]).any())
-        seen = head[_HEAD:].reshape(-1, len(Refusal))
-        try:
-            if self.is_coded:
-                found = [(np.asarray(table[f"c{i}"]), None) for i in range(len(self.columns))]
-            else:
-                found = _read(table, self.columns, self.texts)
-        except (UnicodeDecodeError, NotText):
-            head[1] = 1
-            return None
-        codes: dict[str, np.ndarray] = {}
-        for i, (column, (marked, index)) in enumerate(zip(self.columns, found, strict=True)):
-            if len(marked) and marked.min() < 0:
-                seen[i, -1 - np.unique(marked[marked < 0])] = 1
-            coded = settle(column, marked)
-            codes[column.name] = coded if index is None else coded[index]
-        return codes
+    def _values(self, batches: Iterable[pa.RecordBatch], head: np.ndarray) -> Iterator[_Block]:
+        for table in _blocks(batches):
+            codes = _codes(table, self.columns, self.texts, head, is_coded=self.is_coded)
+            if codes is not None:  # else the table will be refused
+                yield codes, table.num_rows
+
+    def _kept(self, batches: Iterable[pa.RecordBatch], head: np.ndarray) -> Iterator[_Block]:
+        used = {column for columns in (*self.dense, *self.sparse) for column in columns}
+        wanted = tuple(c.name for c in self.columns if c.name in used)
+
+        def records() -> Iterator[pa.BinaryArray]:
+            for batch in batches:
+                for one in batch.column("head").drop_null().to_pylist():
+                    head[:] += np.frombuffer(one, "<i8")
+                if "codes" in batch.schema.names:
+                    yield batch.column("codes")
+
+        return spark_codes.unpack(records(), self.columns, wanted, _BLOCK)
 
     def _rows_of(self, flat: np.ndarray, pairs: Sequence[Pairs]) -> Iterator[tuple]:
         for part in range(self.chunks):
             yield from _chunk(part, flat[part * CHUNK : (part + 1) * CHUNK])
         for number, one in enumerate(pairs):
             yield from one.rows(self.chunks + number)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Batches as `Tally` reads them to records of codes, of all columns."""
+
+    columns: tuple[Column, ...]
+    texts: tuple[int, ...]
+    is_coded: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for table in _blocks(batches):
+                head = np.zeros(_head_of(self.columns), np.int64)
+                codes = _codes(table, self.columns, self.texts, head, is_coded=self.is_coded)
+                records = spark_codes.pack(codes or {}, self.columns)
+                seen = [head.astype("<i8").tobytes(), *[None] * (len(records) - 1)]
+                columns = {"head": pa.array(seen, pa.binary()), "codes": records}
+                yield pa.RecordBatch.from_pydict(columns)
+        except Exception as error:
+            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
@@ -221,6 +242,45 @@ def unpack(
     shapes = [domain.shape(m) for m in tally.sparse]
     found = [one.codes(shape) for one, shape in zip(pairs, shapes, strict=True)]
     return Seen.unpack(flat[: tally.head]), arrays, found
+
+
+_Block = tuple[dict[str, np.ndarray], int]
+"""Codes and the number of their rows."""
+
+
+def _head_of(columns: Sequence[Column]) -> int:
+    return _HEAD + len(Refusal) * len(columns)
+
+
+def _codes(
+    table: pa.Table,
+    columns: Sequence[Column],
+    texts: Sequence[int],
+    head: np.ndarray,
+    *,
+    is_coded: bool,
+) -> dict[str, np.ndarray] | None:
+    """The codes of a block; its rows and what it breaks are noted in `head`."""
+    head[0] += table.num_rows
+    flags = [name for name in ("broken", "lost") if name in table.column_names]
+    for name in flags:
+        head[1 + (name == "lost")] |= bool(np.asarray(table[name]).any())
+    seen = head[_HEAD:].reshape(-1, len(Refusal))
+    try:
+        if is_coded:
+            found = [(np.asarray(table[f"c{i}"]), None) for i in range(len(columns))]
+        else:
+            found = _read(table, columns, texts)
+    except (UnicodeDecodeError, NotText):
+        head[1] = 1
+        return None
+    codes: dict[str, np.ndarray] = {}
+    for i, (column, (marked, index)) in enumerate(zip(columns, found, strict=True)):
+        if len(marked) and marked.min() < 0:
+            seen[i, -1 - np.unique(marked[marked < 0])] = 1
+        coded = settle(column, marked)
+        codes[column.name] = coded if index is None else coded[index]
+    return codes
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

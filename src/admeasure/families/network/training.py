@@ -27,6 +27,7 @@ import optax
 
 from admeasure.families.network.generator import product_rows
 from admeasure.families.network.measured import Measured, absolute, squared
+from admeasure.families.products import loss
 
 SLOWEST = 0.1
 """The part of the learning rate at which a fit with `decay` ends."""
@@ -105,7 +106,7 @@ def _ready(state: State) -> State:
     return State(p, jnp.asarray(state.noise), memory)
 
 
-@partial(jax.jit, static_argnames="how")
+@partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
 def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Trained:
     def objective(p: Any, z: Any) -> Any:
         value = squared(product_rows(p, z, blocks), data)
@@ -120,7 +121,7 @@ def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Tra
     return _loop(state, objective, more, pace, how)
 
 
-@partial(jax.jit, static_argnames="how")
+@partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
 def _fit_worst(
     state: State, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: How
 ) -> Trained:
