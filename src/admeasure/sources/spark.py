@@ -14,6 +14,7 @@ sensitivity rests on.
 
 from __future__ import annotations
 
+import uuid
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -259,11 +260,9 @@ class _Table:
         """From now on codes stay in the executors: the next scan makes them."""
         names = self._present(self.schema.names)
         columns = tuple(self.schema.column(name) for name in names)
+        keep = Keep(columns, self._texts(names), self._has_unit, str(uuid.uuid4()))
         with spoken(self.words):
-            kept = self._read(names).mapInArrow(
-                Keep(columns, self._texts(names), is_coded=self._has_unit), KEPT_FIELDS
-            )
-            self._kept = kept.persist()
+            self._kept = self._read(names).mapInArrow(keep, KEPT_FIELDS).persist()
         return self._kept
 
     @property

@@ -147,11 +147,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Keep:
-    """Batches as `Tally` reads them to records of codes, of all columns."""
+    """Batches as `Tally` reads them to records of codes, of all columns. Spark takes equal plans
+    for one, so that `name` keeps two sources of a table from letting go of each other's codes."""
 
     columns: tuple[Column, ...]
     texts: tuple[int, ...]
     is_coded: bool
+    name: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:

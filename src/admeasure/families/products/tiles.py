@@ -72,7 +72,7 @@ def scored(
     return flat, best(flat, group=static.group, groups=static.groups)
 
 
-@partial(jax.jit, static_argnames=("group", "groups"), compiler_options=QUICK)
+@partial(jax.jit, static_argnames=("group", "groups"))
 def best(flat: Any, *, group: int, groups: int) -> tuple[Any, Any, Any, Any]:
     """The lowest score above which at most so many groups reach; how many do, which, and all of
     their scores. By halving: to compile a sort takes seconds."""
