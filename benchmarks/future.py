@@ -9,7 +9,8 @@ thresholds, whose columns are drawn geometrically. A history of 64 stands beside
 
 Every run has its own order of the columns, history and noise. Its error at a drift is the mean over
 `--drifts` drifted distributions with `--draws` thresholds each, and the same uniform numbers serve
-every drift, so runs can be compared drift by drift. Intervals are Student's over the runs.
+every drift, so runs can be compared drift by drift. Intervals are Student's over the runs; the bars
+of Figure 12, of few runs, go from the lowest run to the highest.
 
 Adds to benchmarks/results/future.jsonl, goes on where it stopped, and draws the two pictures of
 docs/rap.md (`--pictures FOLDER`).
@@ -121,9 +122,9 @@ def weighted(values: dict[Columns, float], drawn: Counter[Columns]) -> float:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean over independent runs and its 95% interval (Student)."""
+    """The mean over independent runs and its 95% interval (Student); none from fewer than five."""
     mean, n = float(np.mean(values)), len(values)
-    if n < 2:
+    if n < 5:
         return mean, mean, mean
     wide = float(student.ppf(0.975, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return mean, mean - wide, mean + wide
@@ -214,7 +215,8 @@ def main() -> None:
         if not (records := found(jobs)):
             continue
         point = interval([r["future"]["0.0"] for r in records])
-        by_size.setdefault(shape, []).append((size, *point))
+        runs = [r["future"]["0.0"] for r in records]
+        by_size.setdefault(shape, []).append((size, point[0], min(runs), max(runs)))
         present = float(np.mean([r["present"] for r in records]))
         print(f"{shape:<10} history {size:>3}  future {said_of(point)}  present {present:.3f}  "
               f"{len(records)} runs")  # fmt: skip
@@ -249,7 +251,8 @@ def main() -> None:
 
 
 def said_of(point: tuple[float, float, float]) -> str:
-    return f"{point[0]:.3f} ({point[1]:.3f} to {point[2]:.3f})"
+    mean, low, high = point
+    return f"{mean:.3f}" + (f" ({low:.3f} to {high:.3f})" if low < high else "")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,14 @@ from common import (
 RUNS = Results(RESULTS / "gem.jsonl")
 STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
 EPSILONS = (0.1, 0.15, 0.2, 0.25, 0.5, 1.0)
-ADULT = ("rap-softmax", "gem", "gem,measure=cells", "gem-pub@10%", "gem-pub@7")
+ADULT = (
+    "rap-softmax",
+    "rap-softmax,measure=marginals",
+    "gem",
+    "gem,measure=cells",
+    "gem-pub@10%",
+    "gem-pub@7",
+)
 PAIRS = {"pa18": ("HI",), "ma2019": ("nist_national2018",)}
 WORKLOADS = {"pa18": "all-3way", "ma2019": "random:256:3way:seed=0"}
 SEVEN = ("sex", "race", "relationship", "marital-status", "occupation", "education-num", "age_10")
@@ -229,6 +236,9 @@ def figures(records: list[Record]) -> list[Path]:
                     at, [mean(g, metric) for g in groups], errors, marker="o", label=mechanism
                 )
             axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=label)
+            shown = sorted({r["epsilon"] for r in mine})
+            axis.set_xticks(shown, [f"{e:g}" for e in shown], minor=False)
+            axis.set_xticks([], minor=True)
         for candidate in PAIRS.get(table, ()):
             if f"{table}/{candidate}" in known:
                 level = known[f"{table}/{candidate}"]["error"]
@@ -236,7 +246,7 @@ def figures(records: list[Record]) -> list[Path]:
         axes[0].legend(fontsize=7)
         figure.suptitle(f"{table}: NOT PRIVATE, seeded runs against the true table", fontsize=9)
         drawn.append(RESULTS / f"gem-{table}.png")
-        figure.savefig(drawn[-1], dpi=130)
+        figure.savefig(drawn[-1], dpi=90)
         plt.close(figure)
     return drawn
 

@@ -192,9 +192,9 @@ def test_the_future_error_falls_as_the_history_grows() -> None:
 
 @pytest.mark.statistical
 def test_the_future_error_rises_with_drift() -> None:
-    """5.3.3, a history small enough to miss columns. In one run of eight the history happens to
-    hold what is asked for after the drift, so the mean is over 24 (fixed) seeds. The rise asked for
-    is 4 standard errors below the one seen: false alarm below 1e-4."""
+    """5.3.3, a history small enough to miss columns. One run in eight sees no rise, so the mean
+    is over 24 fixed seeds. The rise asked for is 4 standard errors below the one seen: false alarm
+    below 1e-4."""
     none, full = future_errors("geometric", 4, [0.0, 1.0], seeds=24)
     assert full > 1.1 * none
 

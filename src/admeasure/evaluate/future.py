@@ -2,7 +2,7 @@
 
 Avent and Korolova (2023), Definition 5.3: the future error is the expectation, over queries Q drawn
 from a distribution T_F and over the mechanism, of the largest error of any cell or target of Q, in
-shares of the rows. Estimated by the mean over independent draws, with a normal interval. One
+shares of the rows. Estimated by the mean over independent draws, with Student's interval. One
 release is one outcome of the mechanism; give errors of several releases to `pooled` for both
 sources of randomness.
 """
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from admeasure.evaluate.errors import Answers
 from admeasure.workload.history import Future
@@ -70,6 +70,6 @@ def pooled(runs: Sequence[np.ndarray], *, distinct: int, confidence: float = 0.9
     sample = means if len(runs) > 1 else np.asarray(runs[0])
     mean = float(np.mean(means))
     spread = float(np.std(sample, ddof=1)) / math.sqrt(len(sample))
-    wide = float(norm.ppf((1 + confidence) / 2)) * spread
+    wide = float(student.ppf((1 + confidence) / 2, len(sample) - 1)) * spread
     draws = sum(len(r) for r in runs)
     return FutureError(mean, max(0.0, mean - wide), mean + wide, draws, distinct, confidence)
