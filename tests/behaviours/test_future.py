@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
 from admeasure.cli.run import run as run_command
 from admeasure.domain import Domain
@@ -144,7 +144,7 @@ def tables() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return tuple({c: rng.integers(0, n, 300) for c, n in LEVELS.items()} for _ in range(2))  # type: ignore[return-value]
 
 
-def test_the_future_error_is_the_mean_of_the_largest_errors_with_a_normal_interval() -> None:
+def test_the_future_error_is_the_mean_of_the_largest_errors_with_students_interval() -> None:
     schema = Schema.coded("toy", LEVELS)
     true, other = (MemorySource(t, schema) for t in tables())
     future = parse_future("geometric:2of3:drift=0.2:draws=50:seed=4", DOMAIN)
