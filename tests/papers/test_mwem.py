@@ -3,7 +3,7 @@ cell of a domain and on a list of records, with the reuse of past queries of PMW
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -135,6 +135,23 @@ def test_past_queries_with_large_errors_are_reused_as_pmw_pub_does(family: str, 
     for i in [len(log) - 1, *large]:
         expected = literal_update(expected, log[i].query, errors[i])
     assert np.allclose(updated.weights.ravel(), list(expected.values()), rtol=0, atol=1e-12)
+
+
+def test_many_queries_of_the_same_records_do_not_overshoot_together() -> None:
+    """On two records every conjunction counts the same one. Moved by 84 of them at once, a share of
+    0.5 that should be 0.6 goes to 0.99 by the formula, and then back below."""
+    names = [f"c{i}" for i in range(9)]
+    domain = Domain.of(dict.fromkeys(names, 2))
+    both = {name: np.array([0, 1]) for name in names}
+    model = SupportModel(Records(both, domain), np.array([0.5, 0.5]), 100.0)
+    log = [
+        Measurement(Cell(list(columns), [1, 1, 1]), np.asarray(60), 1.0)
+        for columns in combinations(names, 3)
+    ]
+    assert 1 / (1 + np.exp(-(len(log) + 1) * 0.1 / 2)) > 0.98
+    for _ in range(5):
+        model = MultiplicativeWeights("large").update(model, log)
+    assert model.weights[1] == pytest.approx(0.6, abs=1e-6)
 
 
 def test_a_query_measured_twice_counts_once_with_the_mean_of_its_answers() -> None:

@@ -109,7 +109,9 @@ class MultiplicativeWeights:
     - "none": nothing; one update with the newest, as in the figure.
     - "large" (the rule of PMW-Pub): an update with the newest, then one with every measurement,
       the newest included, whose error is at least half the newest's. All errors are taken before
-      the first of these updates, so their order does not matter.
+      the first of these updates, so their order does not matter. Many such queries of the same
+      records overshoot together: where their squared errors did not fall, they are made one after
+      the other instead, each with its error at that moment.
     - "all": an update with every measurement, oldest first, each with its error at that moment
       (Hardt et al., section 3.3.1).
 
@@ -134,13 +136,27 @@ class MultiplicativeWeights:
                 for t in (wanted if self.reuse == "large" else [newest])
             ]
             least = np.abs(errors[-1][1]).max() / 2
-            _move(working, *errors[-1])
+            moved = [errors[-1]]
             if self.reuse == "large":
-                for target, error in errors:
-                    if np.abs(error).max() >= least:
-                        _move(working, target, error)
+                moved += [(t, error) for t, error in errors if np.abs(error).max() >= least]
+            before = working.weights.copy()
+            for target, error in moved:
+                _move(working, target, error)
             working.normalise()
+            if _overshot(working, moved):
+                working.weights = before
+                for target, _ in moved:
+                    _move(working, target, target.answer - working.answer(target.query))
+                    working.normalise()
         return model.reweighted(working.weights)
+
+
+def _overshot(working: Working, moved: Sequence[tuple[Target, np.ndarray]]) -> bool:
+    """Whether the squared errors of these queries, moved together, are no smaller than before."""
+    if all(target is moved[0][0] for target, _ in moved):
+        return False  # one query alone does not
+    left = [target.answer - working.answer(target.query) for target, _ in moved]
+    return sum(float((e**2).sum()) for e in left) >= sum(float((e**2).sum()) for _, e in moved)
 
 
 def _move(working: Working, target: Target, error: np.ndarray) -> None:
