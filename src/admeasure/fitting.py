@@ -34,7 +34,7 @@ from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
-from admeasure.sources.open import is_path, open_source
+from admeasure.sources.open import held, is_path, open_source
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.files import WorkloadQuery
 
@@ -97,18 +97,17 @@ def fit(
     with watch.armed():
         kept = watch.limits.reading_megabytes()
         source = open_source(data, schema, memory_megabytes=kept, cache=cache, progress=reading)
-        (rows,) = source.counts([()])
-    if not rows:
-        raise DataError("The table has no rows. Check that the right file was given.")
-
-    with run as journal:
-        journal.listeners.extend((*listeners, watch.check))
-        journal.watchers.extend(watchers)
-        curator = Curator(source, run.ledger, request.noise(), journal)
-        with watch.armed():
-            outcome = mechanism.run(curator, workload, schema.zeros)
-            release = _release(request, outcome, curator, watch)
-        run.finish(release)
+    with held(source):
+        if not int(source.counts([()])[0]):
+            raise DataError("The table has no rows. Check that the right file was given.")
+        with run as journal:
+            journal.listeners.extend((*listeners, watch.check))
+            journal.watchers.extend(watchers)
+            curator = Curator(source, run.ledger, request.noise(), journal)
+            with watch.armed():
+                outcome = mechanism.run(curator, workload, schema.zeros)
+                release = _release(request, outcome, curator, watch)
+            run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
 

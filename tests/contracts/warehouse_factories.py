@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
-import itertools
 import sys
+import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +29,6 @@ _TYPES = {
     bytes: "bytea",
     list: "integer[]",
 }
-_numbers = itertools.count()
 
 
 def _server() -> Any:
@@ -62,7 +61,7 @@ def _quoted(name: str) -> str:
 
 def stored(values: Values) -> str:
     """The name of a new table that holds the values."""
-    name = f"contract_{next(_numbers)}"
+    name = f"contract_{uuid.uuid4().hex}"
     described = ", ".join(f"{_quoted(c)} {_sql_type(v)}" for c, v in values.items())
     rows = list(zip(*values.values(), strict=True))
     with _server().connect() as connection, connection.cursor() as cursor:

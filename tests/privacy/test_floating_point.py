@@ -23,7 +23,7 @@ from admeasure.privacy.score import GRID, LARGEST
 from admeasure.privacy.truth import Exact, Lent
 from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import Marginal, Threshold
-from admeasure.selectors.scores import CellError, MarginalError
+from admeasure.selectors.scores import CellError, LargestError, MarginalError
 from admeasure.selectors.signed import SignedError
 from admeasure.selectors.top import CellErrors, MarginalErrors
 
@@ -82,6 +82,11 @@ def marginal_error(rng, shape, *, weighted: bool):
     return MarginalError(answers, penalty, weights if weighted else None), query
 
 
+def largest_error(rng, shape):
+    query = Marginal(NAMES[: len(shape)])
+    return LargestError({query.columns: adversarial(rng, shape)}), query
+
+
 def cell_error(rng, shape):
     names = NAMES[: len(shape)]
     r = int(rng.integers(1, len(names) + 1))
@@ -130,6 +135,7 @@ def marginal_errors(rng, shape):
 MAKERS = {
     "MarginalError": lambda rng, shape: marginal_error(rng, shape, weighted=False),
     "MarginalError, weighted": lambda rng, shape: marginal_error(rng, shape, weighted=True),
+    "LargestError": largest_error,
     "CellError": cell_error,
     "Dependence": dependence,
     "SignedError": signed_error,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def open_source(
     from admeasure.sources.memory import MemorySource
 
     return MemorySource(data, schema)
+
+
+@contextmanager
+def held(source: Source) -> Iterator[Source]:
+    """A source that is let go at the end: a connection, codes kept in a cluster."""
+    try:
+        yield source
+    finally:
+        close = getattr(source, "close", None)
+        if close is not None:
+            close()
 
 
 def is_path(data: Any) -> bool:
