@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import admeasure
 from admeasure.errors import UsageError, WorkloadError
@@ -82,6 +84,31 @@ def test_it_is_given_values_and_the_middle_of_bins_and_none_for_missing() -> Non
 def test_one_person_moves_it_by_their_rows(neighbours: Neighbours) -> None:
     found = ABOVE.sensitivity(SCHEMA.domain, Unit(neighbours, 3))
     assert (found.l1, found.l2_squared, found.linf) == (3, 9, 3)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 3))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_no_neighbour_moves_the_count_further_than_stated(
+    neighbours: Neighbours, seed: int, rows: int
+) -> None:
+    """Random tables, random conditions, a person of at most `rows` rows who leaves or changes."""
+    rng = np.random.default_rng(seed)
+    said = rng.integers(0, 2, tuple(LEVELS.values()))
+    query = bound(Predicate(["a", "b", "c"], lambda r: said[r["a"], r["b"], r["c"]], "any"))
+
+    def person() -> np.ndarray:
+        return rng.integers(0, tuple(LEVELS.values()), (int(rng.integers(0, rows + 1)), 3))
+
+    others = rng.integers(0, tuple(LEVELS.values()), (int(rng.integers(1, 40)), 3))
+    kept = person() if neighbours is Neighbours.REPLACE else np.zeros((0, 3), np.int64)
+    counts = []
+    for own in (person(), kept):
+        table = dict(zip(LEVELS, np.concatenate([others, own]).T, strict=True))
+        (found,) = MemorySource(table, SCHEMA).sparse([query.columns])
+        counts.append(int(query.of_sparse(found)))
+    stated = query.sensitivity(SCHEMA.domain, Unit(neighbours, rows))
+    assert abs(counts[0] - counts[1]) <= stated.linf
 
 
 def test_the_estimate_is_that_of_the_drawn_rows_and_its_slope_the_true_one() -> None:

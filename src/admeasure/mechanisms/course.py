@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Literal
 
 from admeasure.domain import Domain
 from admeasure.loop import Schedule
@@ -23,33 +23,36 @@ FIRST_SHARE = Fraction(1, 10)
 Measure = Literal["marginals", "cells"]
 
 
-class Options(Protocol):
-    """The options of a mechanism that trains a network; `gem` says what each is."""
+@dataclass(frozen=True)
+class Options:
+    """The options of a mechanism that trains a network.
 
-    @property
-    def measure(self) -> Measure: ...
-    @property
-    def schedule(self) -> Literal["annealed", "even"]: ...
-    @property
-    def rounds(self) -> int | None: ...
-    @property
-    def alpha(self) -> float | None: ...
-    @property
-    def candidates(self) -> Literal["closure", "workload"]: ...
-    @property
-    def select(self) -> Literal["largest", "distance"]: ...
-    @property
-    def hidden(self) -> str | None: ...
-    @property
-    def noise(self) -> int: ...
-    @property
-    def product_rows(self) -> int | None: ...
-    @property
-    def learning_rate(self) -> float | None: ...
-    @property
-    def steps(self) -> int | None: ...
-    @property
-    def resample(self) -> Literal["no", "yes"]: ...
+    `measure`: whole marginals (squared errors in units of their noise), or single queries (absolute
+    errors above γ, average of the weights of the second half of the rounds), as in the paper.
+    `schedule`: `even`, or `annealed` as in AIM, which begins with small rounds.
+    `rounds`: T of the even schedule; of the annealed one the most that there can be.
+    `alpha`: the paper's privacy weight of selection against measurement; 0.37 for marginals (a
+    quarter of the budget), 0.67 for single queries.
+    `candidates`: marginals of the workload and of subsets of their columns, or the workload alone.
+    `select`: the marginal that holds the worst answered cell (A.1), or, as in AIM, the one at the
+    largest L1 distance less noise, which gives bounds for what was not measured.
+    `hidden`, `noise`, `product_rows`: layers of the network, size of its noise, batch B.
+    `learning_rate`, `steps`: Adam's, and T_max of each round.
+    `resample`: new noise in every step instead of one batch for the run (B.2).
+    """
+
+    measure: Measure = "marginals"
+    schedule: Literal["annealed", "even"] = "even"
+    rounds: int | None = None
+    alpha: float | None = None
+    candidates: Literal["closure", "workload"] = "closure"
+    select: Literal["largest", "distance"] = "largest"
+    hidden: str | None = None
+    noise: int = 64
+    product_rows: int | None = None
+    learning_rate: float | None = None
+    steps: int | None = None
+    resample: Literal["no", "yes"] = "no"
 
 
 @dataclass(frozen=True)

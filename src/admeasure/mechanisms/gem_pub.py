@@ -21,7 +21,7 @@ from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms import generator
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.course import Measure
+from admeasure.mechanisms.course import Options
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
@@ -32,25 +32,13 @@ PRETRAINING_RATE = 2e-3
 
 
 @dataclass(frozen=True)
-class GemPub:
+class GemPub(Options):
     """`pretrain_steps`: steps of pretraining. `pretrain_on`: the workload's marginals inside the
     common columns, or all pairs of them. `generator`: a file with a pretrained network, instead of
     a public table; `save_generator`: where to write the one that was pretrained. The other options
     are those of `gem`.
     """
 
-    measure: Measure = "marginals"
-    schedule: Literal["annealed", "even"] = "even"
-    rounds: int | None = None
-    alpha: float | None = None
-    candidates: Literal["closure", "workload"] = "closure"
-    select: Literal["largest", "distance"] = "largest"
-    hidden: str | None = None
-    noise: int = 64
-    product_rows: int | None = None
-    learning_rate: float | None = None
-    steps: int | None = None
-    resample: Literal["no", "yes"] = "no"
     pretrain_steps: int = 2000
     pretrain_on: Literal["workload", "pairs"] = "workload"
     generator: str | None = None

@@ -51,7 +51,7 @@ from admeasure.public.read import read_public
 from admeasure.queries import Marginal, Query
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
-from admeasure.sources.open import open_source
+from admeasure.sources.open import held, open_source
 from admeasure.workload import Workload, parse_workload
 
 TOLERANCE = 0.1
@@ -167,21 +167,21 @@ def screen(
     queries = _some(workload, marginals)
     public = {name: read_public(table, schema, name=name) for name, table in candidates.items()}
     notes = {name: table.check(schema.domain, schema.zeros) for name, table in public.items()}
-    source = open_source(data, schema)
-    if not int(source.counts([()])[0]):
-        raise DataError("The table has no rows. Check that the right file was given.")
-
-    noise = ExactNoise() if seed is None else SeededNoise(seed)
-    curator = Curator(source, Ledger(rho), noise)
-    with _charged(charge_to, curator.ledger, epsilon, delta):
-        total = max(1.0, float(curator.rows(rho * ROWS_SHARE).values))
-        each = curator.remaining / len(public)
-        measured = {
-            name: curator.statistic(
-                BestMixtureError(name, table.start(total, schema.zeros), queries, time_limit), each
-            )
-            for name, table in public.items()
-        }
+    with held(open_source(data, schema)) as source:
+        if not int(source.counts([()])[0]):
+            raise DataError("The table has no rows. Check that the right file was given.")
+        noise = ExactNoise() if seed is None else SeededNoise(seed)
+        curator = Curator(source, Ledger(rho), noise)
+        with _charged(charge_to, curator.ledger, epsilon, delta):
+            total = max(1.0, float(curator.rows(rho * ROWS_SHARE).values))
+            each = curator.remaining / len(public)
+            measured = {
+                name: curator.statistic(
+                    BestMixtureError(name, table.start(total, schema.zeros), queries, time_limit),
+                    each,
+                )
+                for name, table in public.items()
+            }
     alternative = _alternative(schema.domain, workload, schema.unit, fit_rho, total)
     reach = float(norm.ppf(0.5 + confidence / 2))
     errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}

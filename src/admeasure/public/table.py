@@ -171,8 +171,8 @@ def _filled(
         raise DataError(
             f"{name} lacks {', '.join(missing)}. Filling them in makes "
             f"{float(times) * shares.size:.3g} records, and {MAX_RECORDS:,} is the limit. Give a "
-            "table with these columns, leave them out of the schema, or use a mechanism that "
-            "needs no public table, such as aim."
+            "table with these columns, leave them out of the schema, or use gem-pub, which takes "
+            "a table that lacks columns, or aim, which needs none."
         )
     found = {c: np.repeat(values, times) for c, values in codes.items()}
     levels = np.unravel_index(np.arange(times), domain.shape(missing))

@@ -74,33 +74,32 @@ class Predicate:
         return found[back.reshape(-1)]
 
     def _says(self, codes: np.ndarray) -> bool:
+        function, row = self._function(), self._row(codes)
         try:
-            return self._called(codes)
-        except UsageError:
-            raise
+            return bool(function(row))
         except Exception:  # must not tell that there is a row for which it fails
             return False
 
-    def _called(self, codes: np.ndarray) -> bool:
+    def _function(self) -> Callable[[Mapping[str, Any]], object]:
         if self.function is None or self.levels is None:
             raise UsageError(
                 f"The predicate {self.name!r} was read from a file, which does not hold its "
                 "function. Evaluate it on sampled rows instead."
             )
-        row = {
-            c: self.levels[c][code] for c, code in zip(self.columns, codes.tolist(), strict=True)
-        }
-        return bool(self.function(row))
+        return self.function
+
+    def _row(self, codes: np.ndarray) -> dict[str, Any]:
+        levels = self.levels or {}
+        return {c: levels[c][code] for c, code in zip(self.columns, codes.tolist(), strict=True)}
 
     def tried(self, domain: Domain) -> None:
         """Raise a clear error where the function fails on made-up rows."""
         rng = np.random.default_rng(0)
         rows = rng.integers(0, domain.shape(self.columns), (TRIED, len(self.columns)))
+        function = self._function()
         for codes in rows:
             try:
-                self._called(codes)
-            except UsageError:
-                raise
+                bool(function(self._row(codes)))
             except Exception as error:
                 raise UsageError(
                     f"The predicate {self.name!r} raises {type(error).__name__} for a row that the "
