@@ -11,23 +11,17 @@ import typer
 
 from admeasure import __version__
 from admeasure.cli.arguments import (
-    CacheCodes,
     Conclusions,
     Confidence,
     Data,
-    Delta,
-    Epsilon,
     Json,
-    MaxMemory,
-    MaxSeconds,
     ReleasePath,
     SchemaPath,
     WorkloadText,
 )
 from admeasure.cli.ledger import ledger
+from admeasure.cli.spending import EXTRA, fit, plan, screen
 from admeasure.cli.study import study
-
-_EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
     add_completion=False,
@@ -94,174 +88,9 @@ def check(data: Data, schema: SchemaPath, *, json: Json = False) -> None:
     raise typer.Exit(verbs.check(data, schema, json=json))
 
 
-@app.command(context_settings=_EXTRA)
-def plan(
-    context: typer.Context,
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
-    delta: Delta = 1e-9,
-    mechanism: Annotated[
-        str | None, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
-    ] = None,
-    public: Annotated[
-        str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
-    ] = None,
-    *,
-    json: Json = False,
-) -> None:
-    """How the budget would be split, expected error, memory, time. Touches no data.
-
-    Options of the mechanism are given in the same way: --rounds 20.
-    """
-    from admeasure.cli import planning
-
-    planning.plan(
-        schema,
-        workload,
-        epsilon,
-        delta,
-        mechanism,
-        rows,
-        public,
-        context.args,
-        known(context),
-        json=json,
-    )
-
-
-@app.command(context_settings=_EXTRA)
-def fit(
-    context: typer.Context,
-    data: Data,
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
-    mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The release's folder.")],
-    delta: Delta = 1e-9,
-    public: Annotated[
-        str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="The data set in the book.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
-    ] = None,
-    augment: Annotated[
-        int | None,
-        typer.Option(
-            "--augment", metavar="N", help="Add N random queries to a workload that is a history."
-        ),
-    ] = None,
-    max_memory: MaxMemory = None,
-    max_seconds: MaxSeconds = None,
-    cache_codes: CacheCodes = None,
-    *,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
-    ] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
-    json: Json = False,
-) -> None:
-    """Run a mechanism on a private table and write a release.
-
-    Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
-    """
-    from admeasure.cli import fitting
-
-    fitting.fit(
-        fitting.Request(
-            data=data,
-            schema=schema,
-            workload=workload,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism=mechanism,
-            options=tuple(context.args),
-            out=out,
-            public=public,
-            ledger=ledger,
-            dataset=dataset,
-            seed=seed,
-            resume=resume,
-            max_memory=max_memory,
-            max_seconds=max_seconds,
-            cache_codes=cache_codes,
-            augment=augment,
-        ),
-        known(context),
-        profile=profile,
-        json=json,
-    )
-
-
-@app.command()
-def screen(
-    data: Data,
-    public: Annotated[
-        list[str],
-        typer.Option("--public", metavar="DATA", help="A public table; give one or more."),
-    ],
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
-    delta: Delta = 1e-9,
-    fit_epsilon: Annotated[
-        float, typer.Option("--fit-epsilon", metavar="E", help="The budget of the fit to come.")
-    ] = 1.0,
-    marginals: Annotated[
-        int, typer.Option("--marginals", metavar="N", help="Judge on at most so many queries.")
-    ] = 256,
-    time_limit: Annotated[
-        float,
-        typer.Option(
-            "--time-limit",
-            metavar="SECONDS",
-            help="Fail where a table takes longer; nothing is released then, but charged.",
-        ),
-    ] = float("inf"),
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="The data set in the book.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
-    ] = None,
-    *,
-    json: Json = False,
-) -> None:
-    """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
-    from admeasure.cli import screen as verb
-
-    verb.screen(
-        data,
-        public,
-        schema,
-        workload,
-        epsilon,
-        delta,
-        fit_epsilon,
-        marginals,
-        time_limit,
-        ledger,
-        dataset,
-        seed,
-        json=json,
-    )
+app.command(context_settings=EXTRA)(plan)
+app.command(context_settings=EXTRA)(fit)
+app.command()(screen)
 
 
 @app.command()
@@ -399,8 +228,3 @@ def audit(release: ReleasePath, *, json: Json = False) -> None:
 
 
 app.command()(study)
-
-
-def known(context: typer.Context) -> list[str]:
-    """The options that the verb itself has, for a hint where one is misspelt."""
-    return [text for parameter in context.command.params for text in parameter.opts]
