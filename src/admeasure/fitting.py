@@ -26,6 +26,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import given_public
 from admeasure.queries import Marginal, Predicate, from_record
 from admeasure.release import Release
@@ -103,7 +104,8 @@ def fit(
         with run as journal:
             journal.listeners.extend((*listeners, watch.check))
             journal.watchers.extend(watchers)
-            curator = Curator(source, run.ledger, request.noise(), journal)
+            keep = watch.limits.keeping_bytes(HOST_BYTES)
+            curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
             with watch.armed():
                 outcome = mechanism.run(curator, workload, schema.zeros)
                 release = _release(request, outcome, curator, watch)

@@ -42,6 +42,13 @@ class Limits:
         """What a source may keep of the table: half of what the limit leaves."""
         return None if self.megabytes is None else max(0.0, self.megabytes - resident()) / 2
 
+    def keeping_bytes(self, most: int) -> int:
+        """What a curator may keep of exact counts, and again of exact answers: a quarter each of
+        what the limit leaves when the table has been read, and never more than `most`."""
+        if self.megabytes is None:
+            return most
+        return min(most, int(max(0.0, self.megabytes - resident()) * 2**20 / 4))
+
 
 def resident() -> float:
     """Memory that the process holds now, in MB; its peak where the system does not say."""

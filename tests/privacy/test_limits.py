@@ -24,6 +24,8 @@ from admeasure.fitting import fit
 from admeasure.limits import Limits, Watch, resident
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.truth import HOST_BYTES
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
@@ -152,6 +154,24 @@ def test_a_limit_below_what_the_process_holds_is_refused_before_anything_is_char
         run(book, tmp_path / "out", limits=Limits(megabytes=1))
     assert Book.open(book).history("toy") == ()
     assert not partial_folder(tmp_path / "out").exists()
+
+
+def test_a_limit_of_memory_reaches_what_the_curator_keeps(book, tmp_path, monkeypatch):
+    """Counts and answers together take at most half of what the limit leaves beside the process."""
+    kept: list[int] = []
+
+    def watched(*given, keep_bytes, **more):
+        kept.append(keep_bytes)
+        return Curator(*given, keep_bytes=keep_bytes, **more)
+
+    monkeypatch.setattr("admeasure.fitting.Curator", watched)
+    free = 400
+    run(book, tmp_path / "tight", limits=Limits(megabytes=resident() + free))
+    run(book, tmp_path / "wide", limits=Limits(megabytes=10**6))
+    run(book, tmp_path / "free")
+    tight, wide, unlimited = kept
+    assert 0 < 2 * tight <= free / 2 * 2**20
+    assert wide == unlimited == HOST_BYTES
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])

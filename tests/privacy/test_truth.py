@@ -136,7 +136,7 @@ def test_what_threads_read_is_what_one_would_read(monkeypatch, large, threads: i
         assert np.array_equal(found.counts, expected.counts)
 
 
-def test_answers_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
+def test_answers_are_kept_only_as_far_as_they_fit() -> None:
     made: list[Marginal] = []
 
     def make(query):
@@ -144,12 +144,57 @@ def test_answers_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
         return Exact(SOURCE.counts([query.columns])[0])
 
     first, second, third = (Marginal(c) for c in ("a", "b", "d") for c in [[c]])
-    monkeypatch.setattr(truth, "HOST_BYTES", make(first).nbytes)
+    room = make(first).nbytes
     made.clear()
-    lent = Lent(make)
+    lent = Lent(make, room)
     for query in (first, second, second, third, first, second):
         lent.of(query)
     assert made == [first, second, third, second]
+
+
+@pytest.mark.parametrize("keep_cells", [0, 20, 60, 10**6])
+def test_a_curator_keeps_no_more_counts_than_it_may_and_answers_as_one_that_keeps_all(
+    keep_cells: int,
+) -> None:
+    """What is kept, and what is read at a time unless it is one marginal, fits the limit."""
+    read: list[list[int]] = []
+
+    class Spy:
+        schema = SOURCE.schema
+
+        def counts(self, marginals):
+            read.append([DOMAIN.cells(columns) for columns in marginals])
+            return SOURCE.counts(marginals)
+
+        def sparse(self, marginals):
+            return SOURCE.sparse(marginals)
+
+    pairs = [Marginal(c) for c in combinations(sorted(LEVELS), 2)]
+    sizes = [DOMAIN.cells(query.columns) for query in pairs]
+
+    def values(keeper: Curator) -> list[list]:
+        rounds = [keeper.measure(pairs, Fraction(1)) for _ in range(2)]
+        return [m.values.tolist() for measured in rounds for m in measured]
+
+    keeper = Curator(Spy(), Ledger(10), SeededNoise(3), keep_bytes=8 * keep_cells)
+    assert values(keeper) == values(Curator(SOURCE, Ledger(10), SeededNoise(3)))
+    assert sum(table.size for table in keeper._cache.values()) <= keep_cells
+    assert all(len(cells) == 1 or sum(cells) <= keep_cells for cells in read)
+    if sum(sizes) <= keep_cells:
+        assert read == [sizes]
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 400, 10**9])
+def test_what_may_be_kept_of_answers_changes_no_choice(monkeypatch, keep_bytes: int) -> None:
+    monkeypatch.setattr(reading, "SMALL_CELLS", 12)
+    score = CellErrors(ProductModel(DOMAIN, first_rows(Layout.of(DOMAIN), 20, "softmax"), 300.0))
+
+    def chosen(keeper: Curator):
+        return [keeper.top_k(score, QUERIES, 5, Fraction(1)) for _ in range(2)]
+
+    keeper = Curator(SOURCE, Ledger(10), SeededNoise(3), keep_bytes=keep_bytes)
+    assert chosen(keeper) == chosen(Curator(SOURCE, Ledger(10), SeededNoise(3)))
+    assert keeper._lent._bytes <= keep_bytes
 
 
 def test_copies_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:

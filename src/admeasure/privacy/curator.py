@@ -46,7 +46,7 @@ from admeasure.privacy.noise import Noise
 from admeasure.privacy.race import ArrayScores
 from admeasure.privacy.reading import Ahead
 from admeasure.privacy.score import Score, StreamedScore
-from admeasure.privacy.truth import Lent, of_cells
+from admeasure.privacy.truth import HOST_BYTES, Lent, of_cells
 from admeasure.privacy.unit import Unit
 from admeasure.queries import (
     Cell,
@@ -61,11 +61,9 @@ from admeasure.queries import (
 if TYPE_CHECKING:
     from admeasure.sources import Source
 
-CACHE_CELLS = 1 << 27
-"""Counts kept between calls (1 GB). `truth` keeps as much of queries that are streamed."""
-
 BATCH_CELLS = 1 << 24
-"""Counts read at a time where they are not kept (128 MB), or one marginal where it is larger."""
+"""Counts read at a time where they are not kept (128 MB, or what may be kept where that is less, of
+a table in memory an eighth of it), or one marginal where it is larger."""
 
 RACE_CELLS = 1 << 16
 """Scores that enter a race together; they stay in a core's cache."""
@@ -117,10 +115,20 @@ class NoisyStatistic:
 
 
 class Curator:
-    """Holds the table, the ledger, the source of noise and the journal together."""
+    """Holds the table, the ledger, the source of noise and the journal together.
+
+    Between calls it keeps at most `keep_bytes` of exact counts, and as much of the answers of
+    queries that are streamed.
+    """
 
     def __init__(
-        self, source: Source, ledger: Ledger, noise: Noise, journal: Journal | None = None
+        self,
+        source: Source,
+        ledger: Ledger,
+        noise: Noise,
+        journal: Journal | None = None,
+        *,
+        keep_bytes: int = HOST_BYTES,
     ) -> None:
         self.domain: Domain = source.schema.domain
         self.unit: Unit = source.schema.unit
@@ -128,11 +136,14 @@ class Curator:
         self.journal = Journal() if journal is None else journal
         self._source = source
         self._noise = noise
+        self._keep_cells = keep_bytes // 8
+        part = 8 if getattr(source, "in_memory", False) else 1  # there, another pass costs little
+        self._batch_cells = min(BATCH_CELLS, self._keep_cells // part)
         self._cache: dict[Columns, np.ndarray] = {}
         self._expected: dict[Columns, None] = {}
         self._tables = _Tables(self, [])
-        self._ahead = Ahead(self.domain, source, lambda columns: self._tables.of(columns))
-        self._lent = Lent(self._ahead)
+        self._ahead = Ahead(self.domain, source, lambda c: self._tables.of(c), keep_bytes)
+        self._lent = Lent(self._ahead, keep_bytes)
 
     @property
     def remaining(self) -> Fraction:
@@ -287,7 +298,7 @@ class Curator:
 
         Of a table in memory, where another pass costs little, a few are worth it and many not."""
         cells = sum(map(self.domain.cells, marginals))
-        if cells <= BATCH_CELLS or not getattr(self._source, "in_memory", False):
+        if cells <= self._batch_cells or not getattr(self._source, "in_memory", False):
             self._expected |= dict.fromkeys(marginals)
 
     def read(self, marginals: Sequence[Columns]) -> None:
@@ -295,7 +306,7 @@ class Curator:
         Releases nothing.
 
         What passes the limit of what is kept is left for later."""
-        missing, room = [], CACHE_CELLS - sum(t.size for t in self._cache.values())
+        missing, room = [], self._keep_cells - sum(t.size for t in self._cache.values())
         for columns in dict.fromkeys((*marginals, *self._expected)):
             if columns not in self._cache and self.domain.cells(columns) <= room:
                 missing.append(columns)
@@ -327,7 +338,7 @@ class Curator:
     def _exact(self, query: Query, tables: _Tables) -> np.ndarray:
         if isinstance(query, Predicate):
             return query.of_sparse(self._ahead.sparse(query.columns))
-        large = self.domain.cells(query.columns) > BATCH_CELLS
+        large = self.domain.cells(query.columns) > self._batch_cells
         if large and isinstance(query, Cell | ThresholdCell):
             return of_cells(query, self._ahead.sparse(query.columns))
         return np.asarray(query.answer(tables.of(query.columns)), dtype=np.int64)
@@ -358,6 +369,7 @@ class _Tables:
             return cache[columns]
         if columns not in self._held:
             batch = self._next() or [columns]
+            self._held = {}  # given back before as much again is read
             self._held = dict(zip(batch, self._curator._source.counts(batch), strict=True))
         return self._held[columns]
 
@@ -367,7 +379,7 @@ class _Tables:
         cells = 0
         for columns in self._waiting:
             cells += self._curator.domain.cells(columns)
-            if batch and cells > BATCH_CELLS:
+            if batch and cells > self._curator._batch_cells:
                 break
             batch.append(columns)
         return batch

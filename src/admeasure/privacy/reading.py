@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from admeasure.domain import Columns, Domain
-from admeasure.privacy.truth import Answers, Exact, ExactCells, ExactThreshold, sub_marginals
+from admeasure.privacy.truth import (
+    HOST_BYTES,
+    Answers,
+    Exact,
+    ExactCells,
+    ExactThreshold,
+    sub_marginals,
+)
 from admeasure.queries import Query, Threshold
 from admeasure.sparse import SparseCounts
 
@@ -36,12 +43,18 @@ BATCH_CELLS = 1 << 24
 
 @final
 class Ahead:
-    """Exact answers, read in the order in which they were announced."""
+    """Exact answers, read in the order in which they were announced. What is read together, or
+    answered whole, takes at most `keep_bytes`, or is one marginal."""
 
     def __init__(
-        self, domain: Domain, source: Source, dense: Callable[[Columns], np.ndarray]
+        self,
+        domain: Domain,
+        source: Source,
+        dense: Callable[[Columns], np.ndarray],
+        keep_bytes: int = HOST_BYTES,
     ) -> None:
         self._domain, self._source, self._dense = domain, source, dense
+        self._most_cells = keep_bytes // 8
         self._waiting: list[Columns] = []
         self._held: dict[Columns, SparseCounts] = {}
 
@@ -70,9 +83,10 @@ class Ahead:
             batch, cells = [columns], self._domain.cells(columns)
             for other in self._waiting[1:]:
                 cells += self._domain.cells(other)
-                if cells > BATCH_CELLS:
+                if cells > min(BATCH_CELLS, self._most_cells):
                     break
                 batch.append(other)
+            self._held = {}  # given back before as much again is read
             self._held = dict(zip(batch, self._read(batch), strict=True))
         return self._held[columns]
 
@@ -87,9 +101,8 @@ class Ahead:
         return [read[i % threads][i // threads] for i in range(len(batch))]
 
     def _is_dense(self, query: Query) -> bool:
-        return self._domain.cells(query.columns) <= (
-            DENSE_CELLS if _is_partial(query) else SMALL_CELLS
-        )
+        most = DENSE_CELLS if _is_partial(query) else SMALL_CELLS
+        return self._domain.cells(query.columns) <= min(most, self._most_cells)
 
 
 def _is_partial(query: Query) -> bool:

@@ -23,7 +23,7 @@ from admeasure.queries import Cell, Query, Threshold, ThresholdCell
 from admeasure.sparse import SparseCounts
 
 HOST_BYTES = 1 << 30
-"""What is kept of exact answers between choices, in memory."""
+"""What is kept of exact counts, and again of answers to choose by, where nobody says less."""
 
 DEVICE_BYTES = 1 << 33
 """What is kept of their copies on an accelerator."""
@@ -163,8 +163,8 @@ def of_cells(query: Cell | ThresholdCell, found: SparseCounts) -> np.ndarray:
 class Lent:
     """Exact answers of many queries: made when asked for, kept as far as they fit, and the last."""
 
-    def __init__(self, make: Callable[[Query], Answers]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[Query], Answers], keep_bytes: int = HOST_BYTES) -> None:
+        self._make, self._keep_bytes = make, keep_bytes
         self._kept: dict[Query, Answers] = {}
         self._bytes = 0
         self._copies: dict[Hashable, Any] = {}
@@ -178,7 +178,7 @@ class Lent:
             return self._last[1]
         self._last = None  # given back before as much again is made
         found = self._make(query)
-        if self._bytes + found.nbytes <= HOST_BYTES:
+        if self._bytes + found.nbytes <= self._keep_bytes:
             self._kept[query] = found
             self._bytes += found.nbytes
         else:
