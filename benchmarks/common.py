@@ -11,10 +11,8 @@ import importlib
 import json
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +97,7 @@ def parallel(
         return
     script = Path(sys.modules[function.__module__].__file__ or "").resolve()
     command = [sys.executable, str(Path(__file__).resolve()), str(script), function.__name__]
+    command.append(os.environ.get("XLA_FLAGS", ""))
     limits = Limits(megabytes=megabytes, seconds=limit)
     version = code_version()
     with Lines(results.path).held():
@@ -113,41 +112,12 @@ def key_of(job: Record) -> str:
     return json.dumps(job, sort_keys=True)
 
 
-def _serve(script: Path, name: str) -> None:
-    """The process of one job of `parallel`."""
+def _serve(script: Path, name: str, flags: str = "") -> None:
+    """The process of one job of `parallel`. `flags`: what the benchmark itself was started with,
+    which `run_processes` replaces by those that keep a job to one thread."""
+    os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
     sys.path.insert(0, str(script.parent))
     serve(getattr(importlib.import_module(script.stem), name))
-
-
-def run_all(
-    script: Path, cases: list[Case], results: Results, *, processes: int, limit: float, again: bool
-) -> Iterator[Record]:
-    """Run the cases that have no result yet, each as `script --one CASE` in its own process."""
-    done = {} if again else {k: r for k, r in results.read().items() if "error" not in r}
-    missing = [case for case in cases if case.key not in done]
-    version = code_version()
-    with ThreadPoolExecutor(processes) as pool:
-        waiting = {pool.submit(_run, script, case, limit): case for case in missing}
-        for finished in as_completed(waiting):
-            case = waiting[finished]
-            record = {"key": case.key, **asdict(case), "code": version, **finished.result()}
-            results.append(record)
-            yield record
-
-
-def _run(script: Path, case: Case, limit: float) -> Record:
-    # One thread for each process: more only get into each other's way on these small products.
-    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, str(script), "--one", case.key]
-    try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit, env={**os.environ, **threads}
-        )
-    except subprocess.TimeoutExpired:
-        return {"error": f"not finished after {limit:g} s"}
-    if ran.returncode:
-        return {"error": (ran.stderr.strip().splitlines() or ["failed"])[-1]}
-    return json.loads(ran.stdout.splitlines()[-1])
 
 
 def cpu_seconds() -> float:
@@ -156,4 +126,4 @@ def cpu_seconds() -> float:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), sys.argv[2])
+    _serve(Path(sys.argv[1]), *sys.argv[2:])

@@ -9,8 +9,8 @@ errors against the true tables.
     python benchmarks/gem.py figures                     errors against epsilon, as in the paper
 
 Every run is a process of its own and leaves a line in benchmarks/results/gem.jsonl; a case that has
-one is not run again (`--again` does). With several jobs each keeps to one core. On a GPU all jobs
-share it; memory is then taken as needed. `--only gem,gem-pub@10%` runs a part.
+one is not run again (`--again` does). Each keeps to one core. On a GPU all jobs share it; memory is
+then taken as needed. `--only 'gem|gem-pub@10%'` runs a part.
 
 adult: nine tenths of the rows are the private table of every method, the others the public one
 (`@10%`), of which `@7` keeps seven columns. Replace one row, delta 1/n².
@@ -23,6 +23,7 @@ import json
 import os
 import statistics
 import time
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,8 @@ from common import (
     cpu_seconds,
     data_folder,
     levels_of,
+    parallel,
     peak_megabytes,
-    run_all,
 )
 
 RUNS = Results(RESULTS / "gem.jsonl")
@@ -52,7 +53,7 @@ ADULT = (
     "gem-pub@10%",
     "gem-pub@7",
 )
-PAIRS = {"pa18": ("HI",), "ma2019": ("nist_national2018",)}
+PAIRS = {"pa18": ("HI", "PR"), "ma2019": ("nist_national2018",)}
 WORKLOADS = {"pa18": "all-3way", "ma2019": "random:256:3way:seed=0"}
 SEVEN = ("sex", "race", "relationship", "marital-status", "occupation", "education-num", "age_10")
 PAPER = "gem,measure=cells,hidden=512;1024;1024,rounds=100,steps=100,product_rows=1000"
@@ -126,6 +127,11 @@ def run_one(case: Case) -> Record:
         "notes": list(release.certificate.notes),
         **{metric: getattr(judged, metric) for metric in METRICS},
     }
+
+
+def run_job(job: Record) -> Record:
+    """One case, in the process that `parallel` starts for it."""
+    return run_one(Case(**job))
 
 
 def backend() -> str:
@@ -264,28 +270,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split("|"), help="mechanisms, | between")
     parser.add_argument("--again", action="store_true", help="run what has a result, too")
     parser.add_argument("--paper", action="store_true", help="the paper's single-query setting")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     given = arguments()
-    if given.one:
-        print(json.dumps(run_one(Case(**json.loads(given.one)))))
-        return
     print(STAMP)
     if given.what in ("adult", "pairs"):
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        if given.jobs > 1:
-            flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-            os.environ.setdefault("XLA_FLAGS", flags)
-        for record in run_all(
-            Path(__file__),
-            cases_of(given),
-            RUNS,
-            processes=given.jobs,
-            limit=given.limit,
-            again=given.again,
+        jobs = [asdict(case) for case in cases_of(given)]
+        for record in parallel(
+            jobs, run_job, given.jobs, results=RUNS, limit=given.limit, again=given.again
         ):
             print("\n".join(table_lines([record])[1:]), flush=True)
     elif given.what == "mixtures":

@@ -19,10 +19,10 @@ from common import data_folder
 Codes = dict[str, np.ndarray]
 
 INCOME_EDGES = [1, 10_000, 20_000, 35_000, 50_000, 75_000, 100_000, 150_000]
-FIPS = {"PA": 42, "OH": 39, "NY": 36, "HI": 15}
+FIPS = {"PA": 42, "OH": 39, "NY": 36, "HI": 15, "PR": 72}
 PAIRS = {
     "ma2019": ("nist_ma2019", ("nist_ma2018", "nist_national2018")),
-    "pa18": ("PA", ("OH", "NY", "HI")),
+    "pa18": ("PA", ("OH", "NY", "HI", "PR")),
     "pa18small": ("PA", ("OH", "NY", "HI")),
     "ct2021": ("acs_ct_2021", ("acs_ct_2019",)),
 }

@@ -19,8 +19,8 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from common import (
@@ -31,8 +31,8 @@ from common import (
     cpu_seconds,
     data_folder,
     levels_of,
+    parallel,
     peak_megabytes,
-    run_all,
 )
 from public_pairs import PAIRS, WORKLOADS, pair
 from reweighting_screen import mixtures, screenings
@@ -117,6 +117,11 @@ def run_one(case: Case) -> Record:
         "mean_error": judged.mean_error,
         "rmse": judged.rmse,
     }
+
+
+def run_job(job: Record) -> Record:
+    """One case, in the process that `parallel` starts for it."""
+    return run_one(Case(**job))
 
 
 def adult_cases(given: argparse.Namespace) -> list[Case]:
@@ -239,26 +244,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="run what has a result, too")
     for what in ("adult", "pairs", "mixtures", "screen", "speed", "table", "figures"):
         parser.add_argument(f"--{what}", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     given = arguments()
-    if given.one:
-        print(json.dumps(run_one(Case(**json.loads(given.one)))))
-        return
     print(STAMP)
     cases = (pair_cases(given) if given.pairs else []) + (adult_cases(given) if given.adult else [])
     # The long ones first, so that none of them is alone at the end.
     cases.sort(key=lambda c: (not c.mechanism.startswith(("pep", "mwem,", "fem")), -c.epsilon))
-    for record in run_all(
-        Path(__file__),
-        cases,
-        RUNS,
-        processes=given.jobs,
-        limit=given.limit,
-        again=given.again,
+    jobs = [asdict(case) for case in cases]
+    for record in parallel(
+        jobs, run_job, given.jobs, results=RUNS, limit=given.limit, again=given.again
     ):
         print("\n".join(table_lines([record])[1:]), flush=True)
     if given.mixtures:

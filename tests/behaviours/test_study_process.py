@@ -162,6 +162,30 @@ if __name__ == "__main__":
     assert [x for x, row in last.items() if row["again"]] == [2]
 
 
+def test_jobs_of_a_benchmark_keep_the_flags_of_xla_that_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "toy.py"
+    script.write_text(f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(BENCHMARKS)!r})
+from common import Results, parallel
+
+def run_job(job):
+    return {{"flags": os.environ["XLA_FLAGS"]}}
+
+if __name__ == "__main__":
+    for record in parallel([{{"x": 1}}], run_job, 1, results=Results(Path(sys.argv[2]))):
+        print(record["flags"])
+""")
+    own = ONE_THREAD["XLA_FLAGS"]
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    assert _said(script, 1, tmp_path / "without.jsonl") == {own}
+    monkeypatch.setenv("XLA_FLAGS", "--xla_some_flag=3")
+    assert _said(script, 1, tmp_path / "with.jsonl") == {f"--xla_some_flag=3 {own}"}
+
+
 def _said(script: Path, jobs: int, kept: Path) -> set[str]:
     ran = [sys.executable, str(script), str(jobs), str(kept)]
     return set(subprocess.run(ran, capture_output=True, text=True, check=True).stdout.splitlines())
