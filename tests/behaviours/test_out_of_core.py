@@ -28,6 +28,7 @@ from admeasure.queries import Marginal
 from admeasure.schema import Schema
 from admeasure.sources import cache as cache_module
 from admeasure.sources.cache import CodeFile
+from admeasure.sources.count import Counter
 from admeasure.sources.duckdb import DuckDBSource, _Table
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import parse_workload
@@ -135,6 +136,32 @@ def test_progress_goes_once_from_start_to_end_over_several_passes(table, monkeyp
     assert seen[-1] == 1.0
     assert seen == sorted(seen)
     assert any(0 < fraction < 1 for fraction in seen)
+
+
+def test_sparse_counts_keep_to_the_limit_of_memory_by_more_passes(table, scans, monkeypatch):
+    path, codes = table
+    seen: list[float] = []
+    source = DuckDBSource(path, SCHEMA, memory_megabytes=0, progress=seen.append)
+    expected = MemorySource(codes, SCHEMA).counts(TRIPLES)
+    results = sum(int((table > 0).sum()) for table in expected) * (8 + 6)
+    held: list[int] = []
+    plain = Counter.add
+
+    def watched(self, chunk):
+        held.append(8 * sum(table.size for table in self._tables.values()))
+        plain(self, chunk)
+
+    monkeypatch.setattr(Counter, "add", watched)
+    limit = results + 50_000
+    monkeypatch.setattr(DuckDBSource, "_work_bytes", limit)
+    seen.clear()
+    found = source.sparse(TRIPLES)
+    for one, dense in zip(found, expected, strict=True):
+        assert (one.dense(SCHEMA.domain) == dense).all()
+    assert max(held) <= limit / 2
+    assert len(scans) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
 
 
 def test_aim_reads_a_streamed_table_once_whatever_its_rounds(table, scans):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.sources import cells
-from admeasure.sources.cells import CellCounter, count_cells
+from admeasure.sources.cells import CellCounter, count_cells, count_cells_in_passes
 from admeasure.sources.count import count_marginals
 
 
@@ -57,8 +57,9 @@ def test_any_set_of_marginals_is_counted_as_a_dictionary_would(levels, rows, den
         for start, stop in itertools.pairwise([0, *cuts, rows]):
             counter.add({name: column[start:stop] for name, column in codes.items()})
         found = counter.result()
-    assert [one.columns for one in found] == asked
-    for one in found:
+    assert set(found) == set(asked)
+    for columns, one in found.items():
+        assert one.columns == columns
         assert as_list(one) == by_dictionary(codes, one.columns)
         assert one.counts.dtype == np.int64
         assert one.codes.shape == (len(one.counts), len(one.columns))
@@ -97,6 +98,80 @@ def test_more_cells_than_the_limit_are_refused():
     with pytest.raises(ResourceError, match="cells that occur") as caught:
         counter.add(codes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def held(monkeypatch) -> list[int]:
+    """Cells of tables, and words of cells that were found, of each counter after each chunk."""
+    seen: list[int] = []
+    plain = CellCounter.add
+
+    def watched(self, codes):
+        plain(self, codes)
+        tables = sum(table.size for table in self._dense._tables.values())
+        seen.append(tables + sum(runs.nbytes // 8 for runs in self._runs.values()))
+
+    monkeypatch.setattr(CellCounter, "add", watched)
+    return seen
+
+
+NAMES = tuple(f"c{i}" for i in range(9))
+TRIPLES = list(itertools.combinations(NAMES, 3))
+
+
+@pytest.mark.parametrize("rows", [300, 200_000])
+@pytest.mark.parametrize("dense", [True, False])
+def test_marginals_that_do_not_fit_together_are_counted_in_several_passes(
+    held, monkeypatch, rows, dense
+):
+    """With many rows small marginals are counted in joints of far more cells than they have."""
+    domain = Domain(NAMES, (4,) * 9)
+    codes = random_codes(domain, rows, seed=6)
+    expected = count_marginals(codes, domain, TRIPLES)
+    results = sum(int((table > 0).sum()) for table in expected) * (8 + 3)
+    limit = results + 20_000
+    passes = []
+
+    def read(columns, part):
+        passes.append((part, columns))
+        for start in range(0, rows, 50_000):
+            yield {name: codes[name][start : start + 50_000] for name in columns}
+
+    if not dense:
+        monkeypatch.setattr(cells, "_dense_limit", lambda _: 0)
+        monkeypatch.setattr(cells, "FRESH_BYTES", 0)
+    found = count_cells_in_passes(read, domain, [*TRIPLES, ()], rows=rows, max_bytes=limit)
+    assert [one.columns for one in found] == [*TRIPLES, ()]
+    for one, table in zip(found, expected, strict=False):
+        assert (one.dense(domain) == table).all()
+    assert found[-1].counts.tolist() == [rows]
+    assert 8 * max(held) <= limit
+    assert 1 < len(passes) <= len(TRIPLES)
+    assert [part[0] for part, _ in passes] == list(range(len(passes)))
+
+
+def test_results_that_do_not_fit_are_refused_however_many_passes_there_are():
+    domain = Domain(NAMES, (4,) * 9)
+    codes = random_codes(domain, 5000, seed=7)
+    tables = count_marginals(codes, domain, TRIPLES)
+    results = sum(int((table > 0).sum()) for table in tables) * (8 + 3)
+    with pytest.raises(ResourceError, match="cells that occur"):
+        count_cells_in_passes(lambda *_: [codes], domain, TRIPLES, max_bytes=results - 1)
+
+
+def test_packed_rows_of_many_marginals_do_not_wait_for_a_whole_block(monkeypatch):
+    """However many marginals there are, the rows that wait keep to their limit."""
+    domain = Domain(NAMES, (4,) * 9)
+    codes = random_codes(domain, 3000, seed=8)
+    monkeypatch.setattr(cells, "_dense_limit", lambda _: 0)
+    monkeypatch.setattr(cells, "FRESH_BYTES", 2**16)
+    counter = CellCounter(domain, TRIPLES)
+    for start in range(0, 3000, 10):
+        counter.add({name: column[start : start + 10] for name, column in codes.items()})
+        waiting = sum(8 * runs._fresh_rows * len(runs.groups) for runs in counter._runs.values())
+        assert waiting <= 2**16
+    for columns, one in counter.result().items():
+        assert as_list(one) == by_dictionary(codes, columns)
 
 
 def test_an_unknown_or_repeated_column_is_named():

@@ -20,10 +20,11 @@ from admeasure.domain import canonical
 from admeasure.errors import DataError, UsageError
 from admeasure.schema import Schema
 from admeasure.schema.check import check
-from admeasure.sources.dialects import Dialect, Storage, Stored
+from admeasure.sources.dialects import Dialect, Stored
 from admeasure.sources.dialects.bigquery import BigQuery
 from admeasure.sources.dialects.snowflake import Snowflake
 from admeasure.sources.memory import MemorySource
+from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse import WarehouseSource, open_warehouse
 from admeasure.sources.warehouse_ibis import IbisDatabase, stored
 

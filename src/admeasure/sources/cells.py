@@ -3,15 +3,19 @@
 The codes of a row are packed into words of 62 bits, and equal words are counted by sorting: first
 within some rows, then by merging what was found before with what was found since. Runs are merged
 when they are of like length, so a cell is moved a logarithmic number of times. Memory follows the
-cells that occur, which are at most the rows, and is held to a stated limit. Marginals with few
-cells are counted densely (`admeasure.sources.count`), which is much faster, and thinned out.
+cells that occur, which are at most the rows. Marginals with few cells are counted densely
+(`admeasure.sources.count`), which is much faster, and thinned out.
+
+All that is held is held to a stated limit: marginals for which it does not suffice are put off to
+another pass over the rows (`count_cells_in_passes`).
 
 Nothing here is private or released: the counts are those of the private table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +24,20 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError
 from admeasure.sources.count import (
     BLOCK_ROWS,
-    MAX_CELLS,
     Counter,
     Prefixes,
+    Read,
     check_columns,
+    plan_passes,
     share_out,
 )
 from admeasure.sparse import SparseCounts
 
 MAX_BYTES = 2**31
-"""What the cells that occur may take while they are counted, all marginals together."""
+"""What a call may hold while it counts, results included, all marginals together."""
 
 FRESH_BYTES = 2**26
-"""Packed rows that wait to be sorted, all marginals together."""
+"""Packed rows that wait to be sorted, all marginals together, or an eighth of a lower limit."""
 
 _WORD = 2**62
 _MERGING = 5
@@ -54,15 +59,44 @@ def count_cells(
     ([[0, 0], [1, 2]], [1, 2])
     """
     rows = len(next(iter(codes.values()))) if codes else 0
-    counter = CellCounter(domain, marginals, rows=rows)
-    counter.add(codes)
-    return counter.result()
+    return count_cells_in_passes(lambda _columns, _part: [codes], domain, marginals, rows=rows)
+
+
+def count_cells_in_passes(
+    read: Read,
+    domain: Domain,
+    marginals: Sequence[Columns],
+    *,
+    rows: int | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> list[SparseCounts]:
+    """The same of rows that can be read again and again: one pass, or several where what is held
+    at a time, results included, would pass `max_bytes`. A `ResourceError` where the results alone,
+    or one marginal beside them, would."""
+    marginals = [tuple(columns) for columns in marginals]
+    check_columns(domain, marginals)
+    found: dict[Columns, SparseCounts] = {}
+    passes = 0
+    for k in itertools.count():
+        waiting = [columns for columns in dict.fromkeys(marginals) if columns not in found]
+        if not waiting:
+            break
+        held = sum(map(_nbytes, found.values()))
+        counter = CellCounter(domain, waiting, rows=rows, max_bytes=max_bytes, held=held)
+        passes = passes or counter.passes
+        for chunk in read(counter.columns, (k, passes)):
+            counter.add(chunk)
+        found |= counter.result()
+    return _in_order(found, marginals)
 
 
 class CellCounter:
     """Counts the cells of a table that arrives in chunks: `add` each chunk, then `result`.
 
-    `rows` is a hint of how many will come. Passing `max_bytes` raises a `ResourceError`.
+    `rows` is a hint of how many will come, `held` what the caller keeps of earlier passes. The
+    rest of `max_bytes` limits what is kept here: half of it is for tables of counts, what these
+    leave for cells that were found. Marginals that do not fit are put off, and lack in the result;
+    there is always one that is not, or a `ResourceError`.
     """
 
     def __init__(
@@ -72,23 +106,25 @@ class CellCounter:
         *,
         rows: int | None = None,
         max_bytes: int = MAX_BYTES,
+        held: int = 0,
     ) -> None:
         self._domain = domain
-        self._marginals = [tuple(columns) for columns in marginals]
-        check_columns(domain, self._marginals)
-        self._max_bytes = max_bytes
-        small, room = [], min(MAX_CELLS, max_bytes // 8)
-        for columns in sorted(set(self._marginals), key=domain.cells):
-            cells = domain.cells(columns)
-            if not columns or cells <= min(room, _dense_limit(rows)):
-                small.append(columns)
-                room -= cells
-        self._dense = Counter(domain, small, rows=rows)
-        self._small = small
-        large = sorted(set(self._marginals) - set(small))
+        asked = dict.fromkeys(tuple(columns) for columns in marginals)
+        check_columns(domain, list(asked))
+        self._max_bytes, self._room = max_bytes, max_bytes - held
+        table_cells = max(self._room, 0) // 16
+        most = min(_dense_limit(rows), table_cells)
+        small = [columns for columns in asked if columns and domain.cells(columns) <= most]
+        shares = plan_passes(domain, small, rows=rows, pass_cells=table_cells)
+        self.passes = len(shares)
+        """How many are needed for all that was asked, as far as is known now."""
+        rest = [()] if () in asked else []
+        self._dense = Counter(domain, [*shares[0], *rest], rows=rows, homes=shares[0])
+        self._table_bytes = 8 * sum(map(domain.cells, set(shares[0].values())))
+        large = sorted({columns for columns in asked if columns} - set(small))
         self._runs = {columns: _Runs(_words(domain, columns)) for columns in large}
         words = sum(len(runs.groups) for runs in self._runs.values())
-        self._fresh_rows = max(BLOCK_ROWS, FRESH_BYTES // (8 * max(words, 1)))
+        self._fresh_rows = max(1, min(FRESH_BYTES, max_bytes // 8) // (8 * max(words, 1)))
 
     @property
     def columns(self) -> Columns:
@@ -105,7 +141,7 @@ class CellCounter:
         for start in range(0, rows, BLOCK_ROWS):
             block = {c: codes[c][start : start + BLOCK_ROWS] for c in self.columns}
             share_out(list(self._runs), min(rows, BLOCK_ROWS), self._adder(block))
-            self._check()
+            self._put_off()
 
     def _adder(self, block: Mapping[str, np.ndarray]) -> Callable[[Sequence[Columns]], None]:
         def add(share: Sequence[Columns]) -> None:
@@ -116,29 +152,60 @@ class CellCounter:
 
         return add
 
-    def _check(self) -> None:
-        if _MERGING * sum(runs.nbytes for runs in self._runs.values()) > self._max_bytes:
-            raise ResourceError(
-                "The marginals asked for have more cells that occur than fit the limit of "
-                f"{self._max_bytes / 2**20:,.0f} MB. Ask for fewer or smaller marginals, give "
-                "columns fewer bins, or raise the memory limit."
-            )
+    def _put_off(self) -> None:
+        """Where the cells that were found do not fit, let the marginals go that have most of them,
+        until half of the room is free for what is found next, or one is left that fits."""
+        sizes = {columns: _MERGING * runs.nbytes for columns, runs in self._runs.items()}
+        total, room = sum(sizes.values()), self._room - self._table_bytes
+        if total <= room:
+            return
+        if max(sizes.values()) > self._room:
+            raise self._too_many()
+        for columns in sorted(sizes, key=sizes.__getitem__, reverse=True):
+            if total <= room / 2 or (len(self._runs) == 1 and total <= room):
+                break
+            del self._runs[columns]
+            total -= sizes[columns]
 
-    def result(self) -> list[SparseCounts]:
-        """The counts of all rows. Ends the counting."""
+    def _too_many(self) -> ResourceError:
+        return ResourceError(
+            "The marginals asked for have more cells that occur than fit the limit of "
+            f"{self._max_bytes / 2**20:,.0f} MB. Ask for fewer or smaller marginals, give "
+            "columns fewer bins, or raise the memory limit."
+        )
+
+    def result(self) -> dict[Columns, SparseCounts]:
+        """The counts of all rows, of the marginals that were not put off. Ends the counting."""
         found: dict[Columns, SparseCounts] = {}
-        for columns, table in zip(self._small, self._dense.result(), strict=True):
-            found[columns] = _thinned(self._domain, columns, table)
+        for one in self._each():
+            found[one.columns] = one
+            self._room -= _nbytes(one)
+            if self._room < 0:
+                raise self._too_many()
+        return found
+
+    def _each(self) -> Iterator[SparseCounts]:
+        for columns, table in self._dense.each():
+            yield _thinned(self._domain, columns, table)
         for columns in list(self._runs):
-            found[columns] = _unpacked(self._domain, columns, self._runs.pop(columns))
-        result, given = [], set()
-        for columns in self._marginals:
-            one = found[columns]
-            if columns in given:  # arrays belong to the caller
-                one = SparseCounts(columns, one.codes.copy(), one.counts.copy())
-            given.add(columns)
-            result.append(one)
-        return result
+            yield _unpacked(self._domain, columns, self._runs.pop(columns))
+
+
+def _in_order(
+    found: Mapping[Columns, SparseCounts], marginals: Sequence[Columns]
+) -> list[SparseCounts]:
+    result, given = [], set()
+    for columns in marginals:
+        one = found[columns]
+        if columns in given:  # arrays belong to the caller
+            one = SparseCounts(columns, one.codes.copy(), one.counts.copy())
+        given.add(columns)
+        result.append(one)
+    return result
+
+
+def _nbytes(one: SparseCounts) -> int:
+    return one.codes.nbytes + one.counts.nbytes
 
 
 @dataclass

@@ -19,9 +19,10 @@ Nothing here is private or released: the counts are those of the private table.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -85,8 +86,7 @@ def count_in_passes(
     check(domain, marginals, max_cells)
     if not marginals:
         return []
-    homes = _plan(domain, marginals, _joint_limit(rows))
-    passes = _passes(domain, homes, pass_cells)
+    passes = plan_passes(domain, marginals, rows=rows, pass_cells=pass_cells)
     found: dict[Columns, np.ndarray] = {}
     for k, homes_of_pass in enumerate(passes):
         asked = list(homes_of_pass)
@@ -99,11 +99,12 @@ def count_in_passes(
     return _in_order(found, marginals)
 
 
-def _passes(
-    domain: Domain, homes: Mapping[Columns, Columns], pass_cells: int
+def plan_passes(
+    domain: Domain, marginals: Sequence[Columns], *, rows: int | None, pass_cells: int
 ) -> list[dict[Columns, Columns]]:
-    """Shares of the marginals whose joints fit together: the largest first, each into the first
-    share that has room, which needs at most 11/9 of the fewest possible."""
+    """Shares of the marginals, each with its joint, whose joints fit together: the largest first,
+    each into the first share that has room, which needs at most 11/9 of the fewest possible."""
+    homes = _plan(domain, marginals, min(_joint_limit(rows), pass_cells))
     shares: list[dict[Columns, Columns]] = []
     room: list[int] = []
     place: dict[Columns, int] = {}
@@ -182,13 +183,19 @@ class Counter:
 
     def result(self) -> list[np.ndarray]:
         """The counts of all rows, one array for each marginal asked. Ends the counting."""
-        tables = {j: t.reshape(self._domain.shape(j)) for j, t in self._tables.items()}
-        self._tables = {}
-        counts: dict[Columns, np.ndarray] = {(): np.array(self._rows, np.int64)}
-        for columns, joint in self._home.items():
-            table = _project(tables, self._domain, joint, columns)
-            counts[columns] = np.ascontiguousarray(table)
-        return _in_order(counts, self._marginals)
+        return _in_order(dict(self.each()), self._marginals)
+
+    def each(self) -> Iterator[tuple[Columns, np.ndarray]]:
+        """Each marginal asked and its counts, once, in any order. A joint is let go with the last
+        of its marginals, so that who keeps no array holds little more than the joints."""
+        if () in self._marginals:
+            yield (), np.array(self._rows, np.int64)
+        homes = sorted(self._home.items(), key=lambda item: item[1])
+        for joint, group in itertools.groupby(homes, key=lambda item: item[1]):
+            tables = {joint: self._tables.pop(joint).reshape(self._domain.shape(joint))}
+            for columns, _ in group:
+                table = _project(tables, self._domain, joint, columns)
+                yield columns, np.ascontiguousarray(table)
 
 
 def _in_order(

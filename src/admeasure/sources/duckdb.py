@@ -31,7 +31,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
 from admeasure.sources.arrow import StreamError, batches
 from admeasure.sources.cache import CodeFile, dtypes_of
-from admeasure.sources.cells import CellCounter
+from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
 from admeasure.sources.limits import available_megabytes
 from admeasure.sources.sql import Encoding, encoding, finite_key
@@ -53,8 +53,9 @@ class DuckDBSource:
     at most `memory_megabytes` (half of what the machine has free, if not given). Beyond that they
     are kept on disk in the folder `cache` (`admeasure.sources.cache`), where one is given, and
     else the table is read again for each count. DuckDB gets half of `memory_megabytes` again, but
-    no less than 256 MB, and so do the joints that one pass counts; more joints are more passes. A
-    table that changes between scans is an error where its number of rows changes.
+    no less than 256 MB, and so do the joints that one pass counts; more joints are more passes. The
+    same holds for cells that occur (`sparse`), results included. A table that changes between scans
+    is an error where its number of rows changes.
     """
 
     def __init__(
@@ -115,13 +116,13 @@ class DuckDBSource:
         )
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
-        counter = CellCounter(
-            self.schema.domain, marginals, rows=self._rows, max_bytes=self._work_bytes
+        return count_cells_in_passes(
+            self._chunks,
+            self.schema.domain,
+            marginals,
+            rows=self._rows,
+            max_bytes=self._work_bytes,
         )
-        if marginals:
-            for chunk in self._chunks(counter.columns, (0, 1)):
-                counter.add(chunk)
-        return counter.result()
 
     @property
     def _work_bytes(self) -> int:
@@ -149,11 +150,12 @@ class DuckDBSource:
 
 
 def _part_of(progress: Progress | None, part: int, parts: int) -> Progress:
-    """The progress of one of several passes, as progress of the whole."""
+    """The progress of one of several passes, as progress of the whole. A pass that was not
+    foreseen adds nothing."""
 
     def tell(fraction: float) -> None:
         if progress is not None:
-            progress((part + fraction) / parts)
+            progress(min((part + fraction) / parts, 1.0))
 
     return tell
 

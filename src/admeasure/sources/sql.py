@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from admeasure.schema import values
 from admeasure.schema.categorical import StringColumn
@@ -21,6 +20,7 @@ from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.ordered import IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Refusal
+from admeasure.sources.storage import Storage
 
 Marks = Mapping[Refusal, str]
 """What a refused value becomes, as SQL."""
@@ -28,30 +28,6 @@ Marks = Mapping[Refusal, str]
 _LONG = 2**63 - 1
 _HUGE = 2**127 - 1
 _DAY_ZERO = "DATE '1970-01-01'"
-
-
-class Storage(Enum):
-    """Kinds of storage that are read differently."""
-
-    TEXT = auto()
-    BOOLEAN = auto()
-    WHOLE = auto()
-    WIDE = auto()
-    """Whole numbers that may not fit 64 bits with a sign."""
-    REAL = auto()
-    DECIMAL = auto()
-    DAY = auto()
-    OTHER = auto()
-
-    @classmethod
-    def of(cls, sql_type: str) -> Storage:
-        """
-        >>> Storage.of("TIMESTAMP WITH TIME ZONE"), Storage.of("INTEGER[]")
-        (<Storage.DAY: 7>, <Storage.OTHER: 8>)
-        """
-        if sql_type.endswith("]"):
-            return cls.OTHER
-        return _STORAGES.get(sql_type.partition("(")[0], cls.OTHER)
 
 
 _STORAGES = {
@@ -67,8 +43,18 @@ _STORAGES = {
     **dict.fromkeys(
         ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Storage.DAY
     ),
-    "TIMESTAMP WITH TIME ZONE": Storage.DAY,
+    "TIMESTAMP WITH TIME ZONE": Storage.MOMENT,
 }
+
+
+def storage_of(sql_type: str) -> Storage:
+    """
+    >>> storage_of("DECIMAL(18,3)"), storage_of("INTEGER[]")
+    (<Storage.DECIMAL: 6>, <Storage.OTHER: 9>)
+    """
+    if sql_type.endswith("]"):
+        return Storage.OTHER
+    return _STORAGES.get(sql_type.partition("(")[0], Storage.OTHER)
 
 
 @dataclass(frozen=True)
@@ -106,11 +92,11 @@ def whole(value: int) -> str:
 
 def encoding(column: Column, sql_type: str, number: int) -> Encoding:
     """The encoding of a column that is stored as `sql_type`."""
-    storage = Storage.of(sql_type)
+    storage = storage_of(sql_type)
     names = _Names(f"x{number}", f"t{number}", f"v{number}", f"e{number}")
     if isinstance(column, StringColumn):
         return _string(column, storage, sql_type, names)
-    days_alone = (storage is Storage.DAY) == (column.type == "date")
+    days_alone = storage.is_time == (column.type == "date")
     if storage is not Storage.TEXT and (storage is Storage.OTHER or not days_alone):
         return _unreadable(storage, names)
     if isinstance(column, NumberColumn):
@@ -159,7 +145,7 @@ def _string(column: StringColumn, storage: Storage, sql_type: str, n: _Names) ->
     if storage in (Storage.REAL, Storage.DECIMAL):
         return _string_of_numbers(column, storage, sql_type, n)
     texts = (*(column.enum or ()), *dict.fromkeys(column.missing_values or ()))
-    written = _day(n.x) if storage is Storage.DAY else n.x
+    written = _day(n.x) if storage.is_time else n.x
     value = f"enum_code(TRY_CAST(CAST({written} AS VARCHAR) AS {n.e}))"
 
     def code(marks: Marks) -> str:
@@ -361,7 +347,7 @@ def _double(storage: Storage, sql_type: str, n: _Names) -> str:
 
 
 def _days(storage: Storage, n: _Names) -> str:
-    if storage is Storage.DAY:
+    if storage.is_time:
         return f"{_day(n.x)} - {_DAY_ZERO}"
     # DuckDB has a year 0; the calendar of ISO texts as Python reads them begins with year 1.
     readable = f"{_matches(n.t, values.DATE_TEXT)} AND NOT starts_with({n.t}, '0000')"
@@ -375,6 +361,6 @@ def _day(x: str) -> str:
 
 def finite_key(x: str, sql_type: str) -> str:
     """A value that names a unit, with NULL for what is not a value."""
-    if Storage.of(sql_type) is not Storage.REAL:
+    if storage_of(sql_type) is not Storage.REAL:
         return x
     return f"CASE WHEN isnan({x}) THEN NULL ELSE {x} END"

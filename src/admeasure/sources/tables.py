@@ -2,9 +2,9 @@
 
 A table is one or more CSV or Parquet files, a folder of them, or a table or view of a DuckDB file.
 Names are compared exactly, as a schema does, although SQL would not tell `Age` from `age`: they are
-read from the files' own headers, and queries speak of columns by position. The folders that
-Parquet files lie in may hold columns too, in the manner of Hive: `year=2024/part-0.parquet`. Their
-values are texts and no more shown than those of rows.
+read from the files' own headers, and queries speak of columns by position. The folders that files
+lie in may hold columns too, in the manner of Hive: `year=2024/part-0.parquet`. Their values are
+texts and no more shown than those of rows.
 """
 
 from __future__ import annotations
@@ -158,10 +158,9 @@ def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Pa
     """The parts of a table. Files that follow each other with the same columns are one part."""
     match location.format:
         case "csv":
-            heads = [_csv_head(path) for path in location.paths]
+            heads = [(*_csv_head(path, location), _keys(path)) for path in location.paths]
             return [
-                Part(_csv(paths, *head), head[0], ("VARCHAR",) * len(head[0]))
-                for head, paths in _runs(heads, location.paths)
+                _csv_part(connection, paths, *head) for head, paths in _runs(heads, location.paths)
             ]
         case "parquet":
             heads = [
@@ -191,16 +190,26 @@ def _list(paths: Sequence[Path]) -> str:
     return "[" + ", ".join(text(glob.escape(str(path))) for path in paths) + "]"
 
 
-def _csv(paths: Sequence[Path], names: tuple[str, ...], delimiter: str) -> str:
-    columns = ", ".join(f"'k{i}': 'VARCHAR'" for i in range(len(names)))
-    return (
+def _csv_part(
+    connection: duckdb.DuckDBPyConnection,
+    paths: Sequence[Path],
+    names: Columns,
+    delimiter: str,
+    keys: Columns,
+) -> Part:
+    # DuckDB would put a folder's value in the place of a column of its name, so that the names by
+    # which the query knows the columns are longer than any of a folder.
+    stem = "k" * (1 + max(map(len, keys), default=0))
+    columns = ", ".join(f"'{stem}{i}': 'VARCHAR'" for i in range(len(names)))
+    relation = (
         f"read_csv({_list(paths)}, auto_detect = false, header = true, delim = {text(delimiter)}, "
-        f"quote = '\"', escape = '\"', allow_quoted_nulls = false, hive_partitioning = false, "
+        f"quote = '\"', escape = '\"', allow_quoted_nulls = false, {_hive(names, keys)}, "
         f"columns = {{{columns}}})"
     )
+    return _described(connection, relation, names)
 
 
-def _csv_head(path: Path) -> tuple[tuple[str, ...], str]:
+def _csv_head(path: Path, location: Location) -> tuple[Columns, str]:
     """The names in the first record, and the delimiter: what separates the names. Values play no
     part in it, so that the same header is always read the same way."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
@@ -215,12 +224,12 @@ def _csv_head(path: Path) -> tuple[tuple[str, ...], str]:
             names = next(csv.reader(file, delimiter=delimiter, strict=True), [])
     except (UnicodeDecodeError, csv.Error, OSError, EOFError):
         raise DataError(
-            f"The header of {quoted(str(path))} cannot be read. Its first line must name the "
-            "columns, as UTF-8 text with closed quotes."
+            f"{_which(path, location)} has a header that cannot be read. Its first line must name "
+            "the columns, as UTF-8 text with closed quotes."
         ) from None
     if not any(names):
         raise DataError(
-            f"File {quoted(str(path))} has no header. Name the columns in its first line."
+            f"{_which(path, location)} has no header. Name the columns in its first line."
         )
     return tuple(names), delimiter
 
@@ -230,6 +239,26 @@ def _keys(path: Path) -> Columns:
     return tuple(part.partition("=")[0] for part in path.parts[:-1] if "=" in part[1:])
 
 
+def _which(path: Path, location: Location) -> str:
+    """A file in a message, which must not hold a value of a column in its path."""
+    return f"A file of {location.words}" if _keys(path) else f"File {quoted(str(path))}"
+
+
+def _hive(names: Columns, keys: Columns) -> str:
+    """Whether folders hold columns, as options of a reader. A column that a file holds itself is
+    read from there: DuckDB would put the folder's value in its place, and in any case of letters.
+    """
+    own = {name.lower() for name in names}
+    hive = "true" if keys and not any(key.lower() in own for key in keys) else "false"
+    return f"hive_partitioning = {hive}, hive_types_autocast = false"
+
+
+def _described(connection: duckdb.DuckDBPyConnection, relation: str, names: Columns) -> Part:
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    added = tuple(row[0] for row in rows[len(names) :])  # whose names occur once
+    return Part(relation, names + added, tuple(row[1] for row in rows))
+
+
 def _parquet_part(
     connection: duckdb.DuckDBPyConnection,
     paths: Sequence[Path],
@@ -237,16 +266,8 @@ def _parquet_part(
     _types: tuple,
     keys: Columns,
 ) -> Part:
-    # A column that a file holds itself is read from there: DuckDB would put the folder's value in
-    # its place, and in any case of letters.
-    own = {name.lower() for name in names}
-    hive = "true" if keys and not any(key.lower() in own for key in keys) else "false"
-    relation = (
-        f"read_parquet({_list(paths)}, hive_partitioning = {hive}, hive_types_autocast = false)"
-    )
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    added = tuple(row[0] for row in rows[len(names) :])  # whose names occur once
-    return Part(relation, names + added, tuple(row[1] for row in rows))
+    relation = f"read_parquet({_list(paths)}, {_hive(names, keys)})"
+    return _described(connection, relation, names)
 
 
 def _parquet_head(
@@ -259,7 +280,7 @@ def _parquet_head(
             f"precision FROM parquet_schema({text(glob.escape(str(path)))})"
         ).fetchall()
     except duckdb.Error:
-        which = f"A file of {location.words}" if _keys(path) else quoted(str(path))
+        which = _which(path, location)
         raise DataError(f"{which} cannot be read as Parquet. Check that it is whole.") from None
     names, position = [], 1
     while position < len(rows):

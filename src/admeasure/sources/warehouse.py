@@ -32,8 +32,9 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
-from admeasure.sources.dialects import Dialect, Storage, Stored
+from admeasure.sources.dialects import Dialect, Stored
 from admeasure.sources.limits import available_megabytes
+from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse_address import parse
 from admeasure.sources.warehouse_query import NOWHERE, NotComparable, Table
 from admeasure.sparse import LARGEST_POSITION, SparseCounts

@@ -25,7 +25,8 @@ from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.ordered import IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Refusal
-from admeasure.sources.dialects import LONG, Dialect, Storage, Stored
+from admeasure.sources.dialects import LONG, Dialect, Stored
+from admeasure.sources.storage import Storage
 
 Marks = Mapping[Refusal, str]
 """What a refused value becomes, as SQL."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
-from admeasure.sources.dialects import Dialect, Storage, Stored
+from admeasure.sources.dialects import Dialect, Stored
 from admeasure.sources.dialects.bigquery import BigQuery
 from admeasure.sources.dialects.snowflake import Snowflake
+from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse_address import Address
 
 DIALECTS: dict[str, type[Dialect]] = {"bigquery": BigQuery, "snowflake": Snowflake}

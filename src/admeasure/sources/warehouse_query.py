@@ -22,7 +22,8 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.dialects import Dialect, Storage, Stored
+from admeasure.sources.dialects import Dialect, Stored
+from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse_encode import encoding
 
 NOWHERE = -1

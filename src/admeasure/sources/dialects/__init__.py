@@ -12,31 +12,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+
+from admeasure.sources.storage import Storage
 
 LONG = 2**63 - 1
 """Whole numbers beyond 64 bits become this or its negative, which no schema names or reaches."""
-
-
-class Storage(Enum):
-    """Kinds of storage that are read differently."""
-
-    TEXT = auto()
-    BOOLEAN = auto()
-    WHOLE = auto()
-    WIDE = auto()
-    """Whole numbers that may not fit 64 bits."""
-    REAL = auto()
-    DECIMAL = auto()
-    DAY = auto()
-    """A date, or a timestamp without a zone."""
-    MOMENT = auto()
-    """A timestamp with a zone."""
-    OTHER = auto()
-
-    @property
-    def is_time(self) -> bool:
-        return self in (Storage.DAY, Storage.MOMENT)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import codecs
 from collections.abc import Sequence
 from fractions import Fraction
 
-from admeasure.sources.dialects import LONG, Dialect, Storage, Stored, saturated
+from admeasure.sources.dialects import LONG, Dialect, Stored, saturated
+from admeasure.sources.storage import Storage
 
 _LONGEST_DIGITS = 40  # as in admeasure.schema.values: longer ones are all one number
 _KEPT_DIGITS = 2000
@@ -62,9 +63,6 @@ class Postgres(Dialect):
 
     def real(self, value: float) -> str:
         return f"'{float(value)!r}'::float8"
-
-    def whole(self, value: int) -> str:
-        return f"({value})" if value < 0 else str(value)
 
     def nan(self, x: str, stored: Stored) -> str | None:
         match stored.storage:
