@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import ContradictionError, Tree
+from admeasure.families.graphical import ContradictionError, Tree, bucket, plan
 from admeasure.families.graphical.beliefs import calibrate
 from admeasure.families.graphical.contraction import Contraction
 from admeasure.families.graphical.propagation import Propagation
+
+
+@pytest.fixture(params=["two at a time", "all at once"], autouse=True)
+def products(request, monkeypatch):
+    """Small tables are multiplied two at a time; here they are also treated as large ones are."""
+    if request.param == "all at once":
+        monkeypatch.setattr(plan, "_FUSED_CELLS", 1)
+        monkeypatch.setattr(plan, "_FUSED_COST", 0.0)
+        monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
+    return request.param
 
 
 def explicit(levels, potentials):
@@ -61,6 +71,14 @@ def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
     assert log_z == pytest.approx(expected, abs=1e-12)
     for clique, table in zip(potentials, contraction.views(mu), strict=True):
         np.testing.assert_allclose(table, onto(joint, clique), atol=1e-13)
+
+
+def test_three_overlapping_tables_are_multiplied_all_at_once_where_they_are_large(products):
+    cliques = [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
+    for levels in ((2, 3, 4, 5), (20, 25, 30, 35)):
+        steps = plan.Plan(Tree.build(levels, cliques), cliques).steps
+        fused = products == "all at once" or levels[0] == 20
+        assert any(isinstance(step, plan.Bucket) for step in steps) == fused
 
 
 @pytest.mark.parametrize("seed", range(60))

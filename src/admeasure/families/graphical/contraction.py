@@ -24,7 +24,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.plan import Plan, Step
+from admeasure.families.graphical import bucket
+from admeasure.families.graphical.plan import Bucket, Plan, Step
 from admeasure.families.graphical.tree import Clique, Tree
 
 Result = tuple[float, np.ndarray]
@@ -35,6 +36,8 @@ _LOG_LOSS = 560.0
 of growth at a step and a relative accuracy of 1e-12, has not."""
 _NARROW = 300.0
 """Two tables that each span less than this can be multiplied after one shift: exp(-600) > 0."""
+_EVEN = 1e-3, 1e3
+"""Factors of a bucket whose largest cells lie between these are multiplied as they are."""
 _VANISHING = 1e-290
 _PATIENCE = 5
 """How often the linear arithmetic may decline before it is no longer tried."""
@@ -92,10 +95,15 @@ class Contraction:
         log_z = float(tops.sum()) + self._free
         steps, scalars = self._plan.steps, self._plan.scalars
         tensors: list = self.views(psi) + [None] * len(steps)
-        matrices, scales = [], []
+        operands, scales, lifts = [], [], []
         for step in steps:
-            a, b = _matrices(step, tensors)
-            r = a[0] @ step.ones if b is None else _times(a, b.transpose(0, 2, 1))
+            if isinstance(step, Bucket):
+                kept, lifted = _evened(step.views(tensors))
+                r = bucket.summed(kept, step.out_shape)
+            else:
+                kept, lifted = _matrices(step, tensors), 0.0
+                a, b = kept
+                r = a[0] @ step.ones if b is None else _times(a, b.transpose(0, 2, 1))
             top = float(r.max())
             scale = 1.0
             if not _SMALL < top < _LARGE:
@@ -103,9 +111,11 @@ class Contraction:
                     return None
                 scale = 1.0 / top
                 r *= scale
-                log_z += math.log(top)
-            matrices.append((a, b))
+                lifted -= math.log(top)
+            log_z -= lifted
+            operands.append(kept)
             scales.append(scale)
+            lifts.append(lifted)
             tensors[step.out] = r.reshape(step.out_shape)
         adjoint: list = [None] * len(tensors)
         depth = [0.0] * len(tensors)
@@ -116,16 +126,26 @@ class Contraction:
             log_z += math.log(z)
             depth[t] = math.log(z)
             adjoint[t] = np.full((), 1.0 / z)
-        for step, scale, (a, b) in zip(
-            reversed(steps), reversed(scales), reversed(matrices), strict=True
+        for step, scale, lifted, kept in zip(
+            reversed(steps), reversed(scales), reversed(lifts), reversed(operands), strict=True
         ):
-            below = depth[step.out] - math.log(scale)
+            below = depth[step.out] - lifted
             if below < self._loss:
                 return None
-            depth[step.left] = below
             down = adjoint[step.out]
             if scale != 1.0:
                 down = down * scale
+            if isinstance(step, Bucket):
+                for t in step.factors:
+                    depth[t] = below
+                found = bucket.shares(kept, step.out_shape, down)
+                for t, cells in step.tensors(found):
+                    adjoint[t] = np.divide(
+                        cells, tensors[t], out=np.zeros_like(cells), where=tensors[t] > 0
+                    )
+                continue
+            depth[step.left] = below
+            a, b = kept
             if b is None:
                 spread = np.broadcast_to(down.reshape(-1, 1), a.shape[1:])
                 _put_back(step, adjoint, spread, None)
@@ -145,6 +165,11 @@ class Contraction:
         tensors: list = self.views(theta) + [None] * len(steps)
         kept = []
         for step in steps:
+            if isinstance(step, Bucket):
+                views = step.views(tensors)
+                tensors[step.out] = bucket.log_summed(views, step.out_shape)
+                kept.append(views)
+                continue
             a, b = _matrices(step, tensors)
             ea, shift = _scaled(a)
             if b is None:
@@ -167,7 +192,13 @@ class Contraction:
         share: list = [None] * len(tensors)  # probabilities of every tensor's cells
         for t in scalars:
             share[t] = np.ones(())
-        for step, (ea, eb, r) in zip(reversed(steps), reversed(kept), strict=True):
+        for step, operands in zip(reversed(steps), reversed(kept), strict=True):
+            if isinstance(step, Bucket):
+                found = bucket.log_shares(operands, tensors[step.out], share[step.out])
+                for t, cells in step.tensors(found):
+                    share[t] = cells
+                continue
+            ea, eb, r = operands
             nb, ni, _ = step.left_matrix
             nj = step.right_matrix[1]
             p = share[step.out].reshape(nb, ni, nj)
@@ -190,6 +221,9 @@ class Contraction:
         steps, scalars = self._plan.steps, self._plan.scalars
         tensors: list = self.views(theta) + [None] * len(steps)
         for step in steps:
+            if isinstance(step, Bucket):
+                tensors[step.out] = bucket.log_summed(step.views(tensors), step.out_shape)
+                continue
             a, b = _matrices(step, tensors)
             r = _log_sum(a, 2) if b is None else _log_times(a, b.transpose(0, 2, 1))
             tensors[step.out] = r.reshape(step.out_shape)
@@ -200,6 +234,12 @@ class Contraction:
         for t in scalars:
             adjoint[t] = -np.asarray(tensors[t])
         for step in reversed(steps):
+            if isinstance(step, Bucket):
+                shared = np.exp(tensors[step.out] + adjoint[step.out])
+                found = bucket.log_shares(step.views(tensors), tensors[step.out], shared)
+                for t, cells in step.tensors(found):
+                    adjoint[t] = _log(cells) - np.where(cells > 0, tensors[t], 0.0)
+                continue
             a, b = _matrices(step, tensors)
             if b is None:
                 spread = np.broadcast_to(adjoint[step.out].reshape(-1, 1), a.shape[1:])
@@ -222,6 +262,18 @@ def _matrices(step: Step, tensors: list) -> tuple[np.ndarray, np.ndarray | None]
         return a, None
     b = np.ascontiguousarray(tensors[step.right].transpose(step.right_perm))
     return a, b.reshape(step.right_matrix)
+
+
+def _evened(factors: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    """Factors whose products cannot underflow sooner than they do, and the log of what they were
+    multiplied by together."""
+    lifted = 0.0
+    for i, factor in enumerate(factors):
+        top = float(factor.max())
+        if not _EVEN[0] < top < _EVEN[1] and _VANISHING < top < math.inf:
+            factors[i] = factor / top
+            lifted -= math.log(top)
+    return factors, lifted
 
 
 def _put_back(step: Step, into: list, left: np.ndarray, right: np.ndarray | None) -> None:

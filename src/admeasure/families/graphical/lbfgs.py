@@ -38,14 +38,14 @@ class Outcome:
 
 def minimise(
     function: Callable[[np.ndarray], Point],
-    start: np.ndarray,
+    start: Point,
     *,
     done: Callable[[Point], bool],
     iterations: int,
 ) -> Outcome:
     """Minimise until `done`, until no step decreases the function, or for so many iterations."""
-    point = function(start)
-    evaluations = 1
+    point = start
+    evaluations = 1  # of the start
     pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
     for iteration in range(iterations):
         if done(point):

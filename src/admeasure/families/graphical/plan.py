@@ -5,15 +5,17 @@ are parted into two groups, each is multiplied, and the two are joined by one ba
 
     R[b, i, j] = sum over k of A[b, i, k] B[b, j, k]
 
-where k are the attributes that nothing else holds. An attribute goes only while it is in a single
-node of what is left of the tree, so that no tensor is larger than a node.
+where k are the attributes that nothing else holds. Where tensors overlap in such a way that one of
+these products would be nearly as large as all of them together, the attribute is summed out of all
+at once (`bucket`). An attribute goes only while it is in a single node of what is left of the tree,
+so that no tensor is larger than a node.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +23,12 @@ import numpy as np
 from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
 
 _MAX_SPLIT = 9
+_FUSED_CELLS = 1 << 15
+"""A joint product of fewer cells is made quickly either way."""
+_FUSED_COST = 0.5
+"""What a cell of it costs at once, where a product of two tensors costs 2 (measured)."""
+_FUSED_SHARE = 8
+"""A product with a smaller part of its cells than this is better made beforehand."""
 
 
 @dataclass(slots=True)
@@ -43,6 +51,33 @@ class Step:
     ones: np.ndarray = field(default_factory=lambda: np.ones(1))
 
 
+@dataclass(slots=True)
+class Bucket:
+    """R = the sum over one attribute of the product of all factors.
+
+    `perms` put that attribute first and the others in R's order, which gives the factors `shapes`;
+    `spread` are those with a 1 for each attribute that a factor lacks.
+    """
+
+    factors: tuple[int, ...]
+    out: int
+    perms: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...]
+    spread: tuple[tuple[int, ...], ...]
+    out_shape: tuple[int, ...]
+
+    def views(self, tensors: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [
+            np.ascontiguousarray(tensors[t].transpose(perm)).reshape(shape)
+            for t, perm, shape in zip(self.factors, self.perms, self.spread, strict=True)
+        ]
+
+    def tensors(self, found: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """The factors, and tables shaped as the views with axes in the factors' own order."""
+        for t, perm, shape, table in zip(self.factors, self.perms, self.shapes, found, strict=True):
+            yield t, table.reshape(shape).transpose(np.argsort(perm))
+
+
 class Plan:
     """Steps that turn tensors on `cliques` (sorted, distinct, inside nodes) into scalars.
 
@@ -52,7 +87,7 @@ class Plan:
     def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
         self.levels = tree.levels
         self.cliques = tuple(cliques)
-        self.steps: list[Step] = []
+        self.steps: list[Step | Bucket] = []
         self._axes: list[Clique] = list(self.cliques)
         self.scalars = self._plan(tree)
         """The tensors that are left at the end, one for each component."""
@@ -87,13 +122,59 @@ class Plan:
                     counts.setdefault(a, []).append(k)
             # An attribute that is in one node only can go without making anything larger.
             options = sorted(a for a, where in counts.items() if len(where) == 1)
-            best = min(options, key=lambda a: (self._split(sorted(holders[a]))[0], a))
-            _, first, second = self._split(sorted(holders[best]))
-            left = self._product(live, holders, first)
-            right = self._product(live, holders, second)
-            self._join(live, holders, left, right)
+            best = min(options, key=lambda a: (self._cost(sorted(holders[a])), a))
+            self._eliminate(live, holders, best)
             settle(nodes)
         return sorted(live)
+
+    def _eliminate(self, live, holders, attribute: int) -> None:
+        """Bring all tensors that hold the attribute together, and sum it out."""
+        self._absorb(live, holders, attribute)
+        bucket = sorted(holders[attribute])
+        if len(bucket) < 2:
+            return
+        cost, first, second = self._split(bucket)
+        if self._fused_cost(bucket) < cost:
+            bucket = self._gathered(live, holders, bucket)
+            self._replace(live, holders, tuple(bucket), self._fused(bucket, attribute))
+            return
+        left = self._product(live, holders, first)
+        right = self._product(live, holders, second)
+        self._join(live, holders, left, right)
+
+    def _absorb(self, live, holders, attribute: int) -> None:
+        """Multiply tensors whose attributes another one has into that one: it grows no larger."""
+        while True:
+            bucket = sorted(holders[attribute], key=lambda t: cells_of(self.levels, self._axes[t]))
+            pairs = itertools.combinations(bucket, 2)
+            found = next((p for p in pairs if set(self._axes[p[0]]) <= set(self._axes[p[1]])), None)
+            if found is None:
+                return
+            self._join(live, holders, *found)
+
+    def _gathered(self, live, holders, bucket: list[int]) -> list[int]:
+        """The bucket with small products made beforehand, so that three factors or few more are
+        left for the large one."""
+
+        def union(pair: Iterable[int]) -> int:
+            return cells_of(self.levels, {a for t in pair for a in self._axes[t]})
+
+        most = union(bucket) / _FUSED_SHARE
+        while len(bucket) > 3:
+            pair = min(itertools.combinations(bucket, 2), key=union)
+            if union(pair) > most:
+                break
+            bucket = [*(t for t in bucket if t not in pair), self._join(live, holders, *pair)]
+        return bucket
+
+    def _cost(self, bucket: list[int]) -> float:
+        return min(self._split(bucket)[0], self._fused_cost(bucket))
+
+    def _fused_cost(self, bucket: list[int]) -> float:
+        joint = cells_of(self.levels, {a for t in bucket for a in self._axes[t]})
+        if joint < _FUSED_CELLS or len(maximal(self._axes[t] for t in bucket)) < 3:
+            return math.inf
+        return _FUSED_COST * joint
 
     def _split(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
         """The cheapest way to part a bucket into two groups that are multiplied, then joined."""
@@ -163,6 +244,30 @@ class Plan:
                 left_back=tuple(np.argsort(perm).tolist()),
                 summed=k,
                 ones=np.ones(k),
+            )
+        )
+        return out
+
+    def _fused(self, bucket: list[int], attribute: int) -> int:
+        union = {a for t in bucket for a in self._axes[t]} - {attribute}
+        order = sorted(union, key=lambda a: (self.levels[a], a))  # long rows of cells come last
+        self._axes.append(tuple(order))
+        out = len(self._axes) - 1
+        held = [[a for a in (attribute, *order) if a in self._axes[t]] for t in bucket]
+        self.steps.append(
+            Bucket(
+                tuple(bucket),
+                out,
+                perms=tuple(
+                    tuple(self._axes[t].index(a) for a in axes)
+                    for t, axes in zip(bucket, held, strict=True)
+                ),
+                shapes=tuple(self._shape(axes) for axes in held),
+                spread=tuple(
+                    tuple(self.levels[a] if a in axes else 1 for a in (attribute, *order))
+                    for axes in held
+                ),
+                out_shape=self._shape(order),
             )
         )
         return out

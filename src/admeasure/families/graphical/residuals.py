@@ -54,6 +54,7 @@ class Effects:
         starts = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
         self._starts = dict(zip(self.sets, starts.tolist(), strict=False))
         self.cells = int(starts[-1])
+        self._kind = np.int32 if self.cells < 2**31 else np.int64
         self._lift = self.lift_from(self.cliques)
         self._centre_rows, self._centre_signs = self._centring()
 
@@ -80,9 +81,10 @@ class Effects:
     def _cells_met(self, clique: Clique, subset: Clique) -> np.ndarray:
         """For every cell of the clique's table, the position of its cell in the subset's."""
         shape = [self._levels[a] if a in subset else 1 for a in clique]
-        index = np.arange(cells_of(self._levels, subset), dtype=np.int64).reshape(shape)
-        full = np.broadcast_to(index, [self._levels[a] for a in clique])
-        return full.reshape(-1) + self._starts[subset]
+        first = self._starts[subset]
+        index = np.arange(first, first + cells_of(self._levels, subset), dtype=self._kind)
+        full = np.broadcast_to(index.reshape(shape), [self._levels[a] for a in clique])
+        return full.reshape(-1)
 
     def _centring(self) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Means over every proper subset of each set's own attributes, and their signs."""
@@ -129,7 +131,7 @@ def _csr(blocks: list[np.ndarray], data: list[np.ndarray], columns: int) -> spar
     lengths = np.repeat([block.shape[1] for block in blocks], [len(block) for block in blocks])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     kind = np.int32 if max(columns, int(indptr[-1])) < 2**31 else np.int64
-    flat = [np.zeros(0, kind), *(block.reshape(-1).astype(kind) for block in blocks)]
+    flat = [np.zeros(0, kind), *(block.reshape(-1).astype(kind, copy=False) for block in blocks)]
     values = [np.zeros(0), *(block.reshape(-1) for block in data)]
     return sparse.csr_array(
         (np.concatenate(values), np.concatenate(flat), indptr.astype(kind)), shape=(rows, columns)

@@ -1,0 +1,137 @@
+"""One attribute summed out of a product of three or more tensors, a level at a time.
+
+    R(x) = sum over k of F_1(k, x) F_2(k, x) F_3(k, x) …
+
+Each factor lacks some of the attributes of x, and no product of two factors is smaller than the
+whole product. For one level k that is a table of R's size, which stays in a core's cache: it is
+multiplied, summed and forgotten, and nothing larger than R is ever stored. Backwards the same table
+times R's adjoint is the joint probability of k and x, whose sums over what a factor lacks are the
+shares of its cells.
+
+Factors are arrays with k first and the axes of x behind it, of length 1 where the factor lacks one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from admeasure.families.graphical.tables import sum_axis
+
+_CACHE_CELLS = 1 << 16
+"""A table of more cells is cut along its first axis."""
+
+
+def summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """R, from factors that are not negative."""
+    if _is_large(shape):
+        return np.stack([summed(cut, shape[1:]) for cut in _cuts(factors, shape[0])])
+    total = np.zeros(shape)
+    for table in _products(factors, shape):
+        total += table
+    return total
+
+
+def shares(
+    factors: Sequence[np.ndarray], shape: tuple[int, ...], weight: np.ndarray
+) -> list[np.ndarray]:
+    """The sums of weight(x) F_1 F_2 F_3 … over what each factor lacks."""
+    if _is_large(shape):
+        parts = zip(_cuts(factors, shape[0]), weight, strict=True)
+        return _put_together(factors, (shares(cut, shape[1:], part) for cut, part in parts))
+    found = [np.empty_like(factor) for factor in factors]
+    for k, table in enumerate(_products(factors, shape)):
+        table *= weight
+        _add_up(table, k, found)
+    return found
+
+
+def log_summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """log R, from the logarithms of the factors; -inf where R is 0."""
+    top = np.full(shape, -np.inf)
+    for table in _log_products(factors, shape):
+        np.maximum(top, table, out=top)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    total = np.zeros(shape)
+    for table in _log_products(factors, shape):
+        table -= shift
+        total += np.exp(table, out=table)
+    with np.errstate(divide="ignore"):
+        return np.log(total) + shift
+
+
+def log_shares(
+    factors: Sequence[np.ndarray], log_r: np.ndarray, weight: np.ndarray
+) -> list[np.ndarray]:
+    """The sums of weight(x) F_1 F_2 F_3 … / R(x) over what each factor lacks, from logarithms."""
+    shift = np.where(np.isfinite(log_r), log_r, 0.0)
+    found = [np.empty_like(factor) for factor in factors]
+    for k, table in enumerate(_log_products(factors, log_r.shape)):
+        table -= shift
+        np.exp(table, out=table)
+        table *= weight
+        _add_up(table, k, found)
+    return found
+
+
+def _is_large(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and math.prod(shape) > _CACHE_CELLS
+
+
+def _cuts(factors: Sequence[np.ndarray], length: int) -> Iterator[list[np.ndarray]]:
+    """The factors at each place of the first axis behind k."""
+    for place in range(length):
+        yield [factor[:, place if factor.shape[1] > 1 else 0] for factor in factors]
+
+
+def _put_together(
+    factors: Sequence[np.ndarray], parts: Iterable[Sequence[np.ndarray]]
+) -> list[np.ndarray]:
+    found = [np.zeros_like(factor) for factor in factors]
+    for place, part in enumerate(parts):
+        for into, cells in zip(found, part, strict=True):
+            into[:, place if into.shape[1] > 1 else 0] += cells
+    return found
+
+
+def _products(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """The product at each level of k, always in the same array."""
+    table = np.empty(shape)
+    for first, second, *others in zip(*factors, strict=True):
+        np.multiply(first, second, out=table)
+        for other in others:
+            table *= other
+        yield table
+
+
+def _log_products(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
+    table = np.empty(shape)
+    for first, second, *others in zip(*factors, strict=True):
+        np.add(first, second, out=table)
+        for other in others:
+            table += other
+        yield table
+
+
+def _add_up(table: np.ndarray, k: int, found: Sequence[np.ndarray]) -> None:
+    for into in found:
+        into[k] = _projected(table, into.shape[1:])
+
+
+def _projected(table: np.ndarray, onto: tuple[int, ...]) -> np.ndarray:
+    """The sum over the axes of which `onto` has length 1, neighbouring axes together."""
+    shape = table.shape
+    end = len(shape)
+    while end:
+        start = end - 1
+        is_kept = onto[start] == shape[start]
+        while start and (onto[start - 1] == shape[start - 1]) == is_kept:
+            start -= 1
+        if not is_kept:
+            run = math.prod(shape[start:end])
+            after = math.prod(onto[end:])
+            table = sum_axis(table.reshape(-1, run, after), 1)
+        end = start
+    return table.reshape(onto)
