@@ -121,10 +121,10 @@ def settings(
 
     Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and more
     queries follow more of the table. The paper finds (3.4.2) that the best T K is one number and
-    grows with ε; c = n sqrt(ρ) / 30, within 8 and 4096, is our rule for it (docs/rap.md compares it
+    grows with ε; c = n sqrt(ρ) / 20, within 8 and 4096, is our rule for it (docs/rap.md compares it
     with the paper's grid). Conjunctions may be asked many at a time, K = sqrt(c); targets of
     thresholds with r < k overlap, and the paper finds (4.3.1) that few at a time in many rounds are
-    best: K = 4 there, and six times as many in all, because their answers are larger.
+    best: K = 4 there, and four times as many in all, because their answers are larger.
 
     Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
     than 4 and no more than twice the number of marginals.
@@ -139,7 +139,7 @@ def settings(
         rounds = options.rounds or max(min(4, offered), min(balanced, 2 * offered))
         return rounds, options.queries or 1, rows
     overlapping = any(isinstance(q, Threshold) for q in distinct(workload))
-    count = math.sqrt(rho) * total / 30 * (6 if overlapping else 1)
+    count = math.sqrt(rho) * total / 20 * (4 if overlapping else 1)
     count = max(8.0, min(4096.0, count, offered / 4))
     queries = options.queries
     if queries is None and options.rounds is not None:
