@@ -127,7 +127,7 @@ def slope(found: dict[int, dict[str, Any]], way: str, step: str, what: str) -> f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--json", type=Path)

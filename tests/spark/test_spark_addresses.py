@@ -21,6 +21,8 @@ GOOD = {
     "spark:catalog.shop.people": Address(None, "catalog.shop.people"),
     "spark:?table=people.csv": Address(None, "people.csv"),
     "spark:people?master=spark://host:7077": Address(None, "people", None, "spark://host:7077"),
+    "spark:people?keep=no": Address(None, "people", keep=False),
+    "spark:p.parquet?keep=yes": Address("p.parquet", None, "parquet"),
     "spark:p.parquet?master=local-cluster[2,1,1024]&format=parquet": Address(
         "p.parquet", None, "parquet", "local-cluster[2,1,1024]"
     ),
@@ -36,6 +38,8 @@ BAD = [
     "spark:people?format=",
     "spark:people?format=parquet&format=csv",
     "spark:people?user=me",
+    "spark:people?keep=false",
+    "spark:people?keep=",
     "spark:people.parquet?table=people",
     "spark:?table=people&format=csv",
     "spark:people?master",

@@ -145,6 +145,21 @@ def test_codes_leave_the_executors_with_their_source(session: Any) -> None:
     assert kept(session) == 0
 
 
+def test_an_address_can_say_that_nothing_is_to_be_kept(session: Any) -> None:
+    from admeasure.sources.open import open_source
+
+    rows = rows_of(50)
+    session.createDataFrame(pa.table(rows)).createOrReplaceTempView("unkept")
+    session.catalog.clearCache()
+    assert comes_true(lambda: kept(session) == 0)
+    source = open_source("spark:unkept?keep=no", SCHEMA)
+    assert (source.counts([("a",)])[0] == MemorySource(rows, SCHEMA).counts([("a",)])[0]).all()
+    assert kept(session) == 0
+    kept_too = open_source("spark:unkept?keep=yes", SCHEMA)
+    assert kept(session) == 1
+    del kept_too
+
+
 def test_nothing_stays_of_a_table_that_is_refused(session: Any) -> None:
     from admeasure.sources.spark import open_spark
 

@@ -35,8 +35,6 @@ from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spok
 from admeasure.sources.spark_task import (
     COUNT_FIELDS,
     KEPT_FIELDS,
-    NO_TEXT,
-    TEXT_END,
     Encode,
     Keep,
     Seen,
@@ -44,6 +42,7 @@ from admeasure.sources.spark_task import (
     add_up,
     unpack,
 )
+from admeasure.sources.spark_values import Layout
 from admeasure.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ _CHUNKS_A_REDUCER = 64
 _MOST_REDUCERS = 200
 _FEW_ROWS = 4
 """A marginal with more than so many cells a row travels as the cells that occur."""
+_BYTES = "UTF8_BINARY"
+"""The collation that is none."""
 _LOST_UNIT = "has rows without a unit", "give every row its unit, or remove it"
 
 
@@ -69,9 +70,9 @@ def open_spark(
     address as in `admeasure.sources.spark_tables`.
 
     `order_by` (names or pyspark columns) says which rows of a unit come first; see `SparkSource`.
-    With `keep` the codes of the rows stay in the executors; without it every count reads and
-    encodes the table again. With `ship_code` the executors are sent the modules they run; without
-    it `admeasure` must be installed on them.
+    With `keep` the codes of the rows stay in the executors; without it, or where an address says
+    `keep=no`, every count reads and encodes the table again. With `ship_code` the executors are
+    sent the modules they run; without it `admeasure` must be installed on them.
     """
     return SparkSource(
         data, schema, order_by=order_by, keep=keep, ship_code=ship_code, progress=progress
@@ -103,9 +104,10 @@ class SparkSource:
         ship_code: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        self._table = _Table(spark_table(data, order_by), schema, progress, ship_code=ship_code)
+        table = spark_table(data, order_by)
+        self._table = _Table(table, schema, progress, ship_code=ship_code)
         self._kept: DataFrame | None = None
-        if keep:
+        if keep and table.keep:
             self._kept = self._table.keep()
             # An application takes its codes along when it ends; Connect's goes on without us.
             weakref.finalize(self, let_go_later, self._kept).atexit = is_remote(self._kept)
@@ -201,6 +203,10 @@ class _Table:
             order = table.order if schema.privacy.unit_column is not None else ()
             self._orders = [f"o{i}" for i in range(len(order))]
             self._frame = table.frame.select("*", *order).toDF(*places, *self._orders)
+            # Texts are compared byte by byte, whatever the table's collation says.
+            for place, stored in zip(places, self._types, strict=False):
+                if getattr(stored, "collation", _BYTES) != _BYTES:
+                    self._frame = self._frame.withColumn(place, self._frame[place].cast("string"))
         self._kept: DataFrame | None = None
         self._absent = absent_columns(self._names, schema)
         self._unit = schema.privacy.unit_column
@@ -235,12 +241,10 @@ class _Table:
         lacks are left out of it."""
         is_kept = self._kept is not None
         names = self._present(self.schema.names if is_kept else names)
-        columns = tuple(self.schema.column(name) for name in names)
         tally = Tally(
-            columns,
+            self._layout(names),
             tuple(dense),
             tuple(sparse),
-            self._texts(names),
             rows,
             is_coded=self._has_unit,
             is_kept=is_kept,
@@ -259,8 +263,7 @@ class _Table:
     def keep(self) -> DataFrame:
         """From now on codes stay in the executors: the next scan makes them."""
         names = self._present(self.schema.names)
-        columns = tuple(self.schema.column(name) for name in names)
-        keep = Keep(columns, self._texts(names), self._has_unit, str(uuid.uuid4()))
+        keep = Keep(self._layout(names), self._has_unit, str(uuid.uuid4()))
         with spoken(self.words):
             self._kept = self._read(names).mapInArrow(keep, KEPT_FIELDS).persist()
         return self._kept
@@ -273,41 +276,28 @@ class _Table:
         return self._limited(names) if self._has_unit else self._values(names)
 
     def _values(self, names: Columns) -> DataFrame:
-        """The named columns as x0, x1, …; nothing else is read."""
+        """The named columns, laid out by `Layout`; nothing else is read."""
         from pyspark.sql import functions as F
 
         stored = self._stored(names) or [F.lit(0).alias("row")]
         return self._frame.select(*stored, *self._flags())
 
-    def _texts(self, names: Columns) -> tuple[int, ...]:
-        """Which of the columns travel together as one text."""
-        kinds = [self._types[self._names.index(name)].typeName() for name in names]
-        found = tuple(i for i, kind in enumerate(kinds) if kind == "string")
-        return found if len(found) > 1 else ()
+    def _layout(self, names: Columns) -> Layout:
+        stored = [self._types[self._names.index(name)].typeName() for name in names]
+        return Layout.of([self.schema.column(name) for name in names], stored)
 
     def _stored(self, names: Columns) -> list[Column]:
         from pyspark.sql import functions as F
 
-        texts = self._texts(names)
-        places = [self._names.index(name) for name in names]
-        stored = [
-            self._readable(place).alias(f"x{i}") for i, place in enumerate(places) if i not in texts
-        ]
-        if not texts:
-            return stored
-        end, none = (F.lit(mark).cast("string") for mark in (TEXT_END, NO_TEXT))
-        pieces = [F.coalesce(F.col(f"k{places[i]}"), none) for i in texts]
-        return [*stored, F.call_function("concat_ws", end, *pieces, F.lit("")).alias("texts")]
+        readable = [self._readable(self._names.index(name)) for name in names]
+        return [F.expr(one) for one in self._layout(names).selected(readable)]
 
-    def _readable(self, place: int) -> Column:
+    def _readable(self, place: int) -> str:
         """A column, or, where no column of a schema could read its storage, a stand-in of which
         that is true too: null or not is all that matters then."""
-        from pyspark.sql import functions as F
-
-        stored = F.col(f"k{place}")
         if _is_plain(self._types[place]):
-            return stored
-        return F.when(stored.isNotNull(), F.lit(b""))
+            return f"k{place}"
+        return f"CASE WHEN k{place} IS NOT NULL THEN X'' END"
 
     def _flags(self) -> list[Column]:
         from pyspark.sql import functions as F
@@ -339,8 +329,7 @@ class _Table:
         fields = [f for f in stored.schema.fields if f.name == "u" or f.name in self._orders]
         fields += [StructField(code, IntegerType()) for code in codes]
         fields.append(StructField("broken", BooleanType()))
-        described = tuple(map(self.schema.column, every))
-        encode = Encode(described, self._texts(every), ("u", *self._orders))
+        encode = Encode(self._layout(every), ("u", *self._orders))
         coded = stored.mapInArrow(encode, StructType(fields))
         first = order or [F.xxhash64("u", *codes), *map(F.col, codes)]
         number = F.row_number().over(Window.partitionBy("u").orderBy(*first))

@@ -92,7 +92,9 @@ def _pieces(
         return
     width = sum(column.dtype.itemsize for column in columns)
     _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int32)[array.offset :][: len(array) + 1]
+    # A session may ask for offsets of 64 bits.
+    wide = np.int64 if pa.types.is_large_binary(array.type) else np.int32
+    ends = np.frombuffer(offsets, wide)[array.offset :][: len(array) + 1]
     lengths = np.diff(ends)
     changes = [0, *(np.flatnonzero(np.diff(lengths)) + 1), len(array)]
     for begin, end in pairwise(changes):

@@ -19,14 +19,32 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 _POLL_SECONDS = 0.2
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_UNMEASURED = str(2**31 - 1)
 
 
 def collect(frame: DataFrame, progress: Progress | None) -> pa.Table:
     """Run the job. With `progress` it runs in a thread, and this one asks how far it is."""
-    found = frame.toArrow() if progress is None or is_remote(frame) else _watched(frame, progress)
+    if is_remote(frame):
+        found = frame.toArrow()
+    else:
+        found = _run(frame) if progress is None else _watched(frame, progress)
     if progress is not None:
         progress(1.0)
     return found
+
+
+def _run(frame: DataFrame) -> pa.Table:
+    """Spark adds up the bytes of a whole batch for each row it puts there, which costs more than
+    the row; the number of rows bounds our batches. A property of this thread says that it need not,
+    so that the session's settings stay as they are, and hold where they name the limit."""
+    context = frame.sparkSession.sparkContext
+    before = context.getLocalProperty(_BATCH_BYTES)
+    context.setLocalProperty(_BATCH_BYTES, _UNMEASURED)
+    try:
+        return frame.toArrow()
+    finally:
+        context.setLocalProperty(_BATCH_BYTES, before)  # pyright: ignore[reportArgumentType]
 
 
 def is_remote(frame: DataFrame) -> bool:
@@ -58,7 +76,7 @@ def _watched(frame: DataFrame, progress: Progress) -> pa.Table:
     def run() -> None:
         context.setJobGroup(group, "counting")  # of this thread alone
         try:
-            found.append(frame.toArrow())
+            found.append(_run(frame))
         except Exception as error:
             found.append(error)
 

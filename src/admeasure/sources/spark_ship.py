@@ -29,8 +29,10 @@ MODULES = (
     "sources/__init__.py",
     "sources/count.py",
     "sources/spark_codes.py",
+    "sources/spark_digits.py",
     "sources/spark_pairs.py",
     "sources/spark_task.py",
+    "sources/spark_values.py",
 )
 
 _shipped: dict[str, Path] = {}

@@ -7,8 +7,8 @@
     spark:?table=people                     the same; for names that look like a path
 
 Options follow a `?`: `format` (parquet, delta, csv, orc; needed where the suffix does not say),
-`master` (where no session is active: the cluster to start one on) and `table`. Escapes like %3F are
-read in paths. Anything else is refused.
+`master` (where no session is active: the cluster to start one on), `table`, and `keep` (`no`: codes
+of rows do not stay in the executors). Escapes like %3F are read in paths. Anything else is refused.
 
 No row is looked at here. Of what Spark says of an error only its fixed condition is kept, since the
 rest may quote the table.
@@ -21,7 +21,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
@@ -44,7 +44,9 @@ _SUFFIXES = {
     ".tsv": "csv",
     ".tsv.gz": "csv",
 }
+KEEP = {"yes": True, "no": False}
 _FORM = "An address for Spark has the form spark:PATH or spark:TABLE, with ?format= and &master=."
+_OPTIONS = {"format", "master", "table", "keep"}
 _TABLE = re.compile(r"[^\s/\\:?*]+")
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_.]{2,80}")
 _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "maxResultSize")
@@ -58,6 +60,7 @@ class Address:
     table: str | None
     format: str | None = None
     master: str | None = None
+    keep: bool = True
 
     @property
     def words(self) -> str:
@@ -67,18 +70,19 @@ class Address:
 @dataclass(frozen=True)
 class SparkTable:
     """Rows that Spark can read. `order` says which rows of a unit come first; without it their
-    order is made of their values."""
+    order is made of their values. `keep`: whether their codes may stay in the executors."""
 
     frame: DataFrame
     words: str
     order: tuple[Column, ...] = ()
+    keep: bool = True
 
 
 def parse(address: str) -> Address:
     """Read an address.
 
     >>> parse("spark:///data/people.parquet")
-    Address(path='/data/people.parquet', table=None, format='parquet', master=None)
+    Address(path='/data/people.parquet', table=None, format='parquet', master=None, keep=True)
     >>> parse("spark:shop.people?master=local[2]").table
     'shop.people'
     """
@@ -90,6 +94,9 @@ def parse(address: str) -> Address:
     master, form = options.get("master"), options.get("format")
     if form is not None and form not in FORMATS:
         raise UsageError(f"Format {quoted(form)} is unknown. Known: {', '.join(FORMATS)}.")
+    if options.get("keep", "yes") not in KEEP:
+        raise UsageError(f"keep={quoted(options['keep'])} is not known. Write keep=yes or keep=no.")
+    keep = KEEP[options.get("keep", "yes")]
     if place.startswith("//"):
         if not place.startswith("///"):
             raise UsageError(f"{_FORM} A path after // begins with a third slash.")
@@ -104,12 +111,12 @@ def parse(address: str) -> Address:
     if table is not None:
         if form is not None:
             raise UsageError("A table has its own format. Leave out format=.")
-        return Address(None, table, None, master)
+        return Address(None, table, None, master, keep)
     if form is None and found is None:
         raise UsageError(
             f"The suffix of the path names no format. Add ?format= {' | '.join(FORMATS)}."
         )
-    return Address(place, None, form or found, master)
+    return Address(place, None, form or found, master, keep)
 
 
 def _options(query: str) -> dict[str, str]:
@@ -120,8 +127,8 @@ def _options(query: str) -> dict[str, str]:
     names = [name for name, _ in pairs]
     if not all(value for _, value in pairs):
         raise UsageError(f"{_FORM} One of its options is empty.")
-    if len(set(names)) < len(names) or set(names) - {"format", "master", "table"}:
-        raise UsageError(f"{_FORM} It may have format=, master= and table=, each once.")
+    if len(set(names)) < len(names) or set(names) - _OPTIONS:
+        raise UsageError(f"{_FORM} It may have format=, master=, table= and keep=, each once.")
     return dict(pairs)
 
 
@@ -133,7 +140,7 @@ def spark_table(data: Any, order_by: Sequence[Any] = ()) -> SparkTable:
         address = parse(data)
         session = _session(address.master)
         with spoken(address.words):
-            found = _open(session, address)
+            found = replace(_open(session, address), keep=address.keep)
     elif isinstance(data, DataFrame):
         found = SparkTable(data, "the DataFrame")
     else:
@@ -142,7 +149,7 @@ def spark_table(data: Any, order_by: Sequence[Any] = ()) -> SparkTable:
         )
     if not order_by:
         return found
-    return SparkTable(found.frame, found.words, tuple(_order(found.frame, o) for o in order_by))
+    return replace(found, order=tuple(_order(found.frame, o) for o in order_by))
 
 
 def _order(frame: DataFrame, given: Any) -> Column:

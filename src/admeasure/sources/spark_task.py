@@ -19,19 +19,15 @@ import pyarrow as pa
 
 from admeasure.domain import Columns, Domain
 from admeasure.schema.column import Column
-from admeasure.schema.encode import marks, settle
-from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.encode import settle
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources import spark_codes
 from admeasure.sources.count import BLOCK_ROWS, Counter
 from admeasure.sources.spark_pairs import Pairs
+from admeasure.sources.spark_values import Layout, NotText
 
 CHUNK = 32_768
 """Cells of counts that travel together: the key of the reduction is the chunk's number."""
-
-TEXT_END, NO_TEXT = b"\xff", b"\xfe"
-"""Texts of several columns travel as one, since Spark's cost is one a value: each is ended by a
-byte, and null is a byte, that no text in UTF-8 holds."""
 
 COUNT_FIELDS = "part int, cells binary, counts binary"
 KEPT_FIELDS = "head binary, codes binary"
@@ -42,10 +38,6 @@ _OUTPUT_BYTES = 4 * 2**20
 # One row short of the size from which a `Counter` takes a second thread: a task has one core.
 _BLOCK = BLOCK_ROWS - 1
 _HEAD = 3
-
-
-class NotText(ValueError):
-    """A text is not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +58,20 @@ class Seen:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counting of one scan: `columns` are those that batches hold, as x0, x1, … (values; those of
-    `texts` in one, see `TEXT_END`), or as c0, c1, … where `is_coded`, or what `Keep` made of them
-    where `is_kept`. `rows` is a hint for the plan of the counter."""
+    """Counting of one scan. Batches hold the columns as `layout` says, or as codes c0, c1, … where
+    `is_coded`, or what `Keep` made of them where `is_kept`. `rows` is a hint for the plan of the
+    counter."""
 
-    columns: tuple[Column, ...]
+    layout: Layout
     dense: tuple[Columns, ...]
     sparse: tuple[Columns, ...] = ()
-    texts: tuple[int, ...] = ()
     rows: int | None = None
     is_coded: bool = False
     is_kept: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.layout.columns
 
     @property
     def domain(self) -> Domain:
@@ -121,7 +116,7 @@ class Tally:
 
     def _values(self, batches: Iterable[pa.RecordBatch], head: np.ndarray) -> Iterator[_Block]:
         for table in _blocks(batches):
-            codes = _codes(table, self.columns, self.texts, head, is_coded=self.is_coded)
+            codes = _codes(table, self.layout, head, is_coded=self.is_coded)
             if codes is not None:  # else the table will be refused
                 yield codes, table.num_rows
 
@@ -150,17 +145,16 @@ class Keep:
     """Batches as `Tally` reads them to records of codes, of all columns. Spark takes equal plans
     for one, so that `name` keeps two sources of a table from letting go of each other's codes."""
 
-    columns: tuple[Column, ...]
-    texts: tuple[int, ...]
+    layout: Layout
     is_coded: bool
     name: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for table in _blocks(batches):
-                head = np.zeros(_head_of(self.columns), np.int64)
-                codes = _codes(table, self.columns, self.texts, head, is_coded=self.is_coded)
-                records = spark_codes.pack(codes or {}, self.columns)
+                head = np.zeros(_head_of(self.layout.columns), np.int64)
+                codes = _codes(table, self.layout, head, is_coded=self.is_coded)
+                records = spark_codes.pack(codes or {}, self.layout.columns)
                 seen = [head.astype("<i8").tobytes(), *[None] * (len(records) - 1)]
                 columns = {"head": pa.array(seen, pa.binary()), "codes": records}
                 yield pa.RecordBatch.from_pydict(columns)
@@ -173,8 +167,7 @@ class Encode:
     """Batches of values to batches of codes, before a window that limits the rows of a unit.
     `passed` are the columns that go through; a value that is refused has its mark for a code."""
 
-    columns: tuple[Column, ...]
-    texts: tuple[int, ...]
+    layout: Layout
     passed: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,11 +182,11 @@ class Encode:
         broken = np.asarray(table["broken"]) if "broken" in table.column_names else None
         broken = np.zeros(table.num_rows, bool) if broken is None else broken.copy()
         try:
-            found = _read(table, self.columns, self.texts)
+            found = self.layout.read(table)
         except (UnicodeDecodeError, NotText):
             broken[:] = True
-            found = [(np.zeros(table.num_rows, np.int32), None)] * len(self.columns)
-        for i, (column, (marked, index)) in enumerate(zip(self.columns, found, strict=True)):
+            found = [(np.zeros(table.num_rows, np.int32), None)] * len(self.layout.columns)
+        for i, (column, (marked, index)) in enumerate(zip(self.layout.columns, found, strict=True)):
             levels = np.arange(-len(Refusal), column.levels, dtype=np.int32)
             for refusal in Refusal:
                 level = resolve(column, refusal)
@@ -255,12 +248,7 @@ def _head_of(columns: Sequence[Column]) -> int:
 
 
 def _codes(
-    table: pa.Table,
-    columns: Sequence[Column],
-    texts: Sequence[int],
-    head: np.ndarray,
-    *,
-    is_coded: bool,
+    table: pa.Table, layout: Layout, head: np.ndarray, *, is_coded: bool
 ) -> dict[str, np.ndarray] | None:
     """The codes of a block; its rows and what it breaks are noted in `head`."""
     head[0] += table.num_rows
@@ -270,14 +258,14 @@ def _codes(
     seen = head[_HEAD:].reshape(-1, len(Refusal))
     try:
         if is_coded:
-            found = [(np.asarray(table[f"c{i}"]), None) for i in range(len(columns))]
+            found = [(np.asarray(table[f"c{i}"]), None) for i in range(len(layout.columns))]
         else:
-            found = _read(table, columns, texts)
+            found = layout.read(table)
     except (UnicodeDecodeError, NotText):
         head[1] = 1
         return None
     codes: dict[str, np.ndarray] = {}
-    for i, (column, (marked, index)) in enumerate(zip(columns, found, strict=True)):
+    for i, (column, (marked, index)) in enumerate(zip(layout.columns, found, strict=True)):
         if len(marked) and marked.min() < 0:
             seen[i, -1 - np.unique(marked[marked < 0])] = 1
         coded = settle(column, marked)
@@ -298,62 +286,6 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             rows += batch.num_rows
     if pending:
         yield pa.Table.from_batches(pending)
-
-
-Marked = tuple[np.ndarray, np.ndarray | None]
-"""Codes or marks, and for each row its place among them (None: one for each row)."""
-
-
-def _read(table: pa.Table, columns: Sequence[Column], texts: Sequence[int]) -> list[Marked]:
-    """The columns of a block, read by the schema's encoder. Texts and decimals are told apart by
-    Arrow first, so that each distinct one is read once."""
-    packed = _texts(table["texts"], len(texts)) if texts else None
-    found = []
-    for i, column in enumerate(columns):
-        if packed is not None and i in texts:
-            distinct, index = packed[0], packed[1][:, texts.index(i)]
-            found.append(_marked_texts(column, distinct, np.ascontiguousarray(index)))
-        elif _is_repeated(table[f"x{i}"].type):
-            encoded = pa.concat_arrays(table[f"x{i}"].chunks).dictionary_encode()
-            index = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
-            distinct = [*encoded.dictionary.to_pylist(), None]
-            found.append(_marked_texts(column, distinct, index))
-        else:
-            found.append((marks(column, Frame({"x": table[f"x{i}"]}).column("x")), None))
-    return found
-
-
-def _is_repeated(stored: pa.DataType) -> bool:
-    return pa.types.is_string(stored) or pa.types.is_decimal(stored)
-
-
-def _marked_texts(column: Column, distinct: list, index: np.ndarray) -> Marked:
-    """`distinct` may hold what other columns hold: only what occurs here is read."""
-    occurs = np.flatnonzero(np.bincount(index, minlength=len(distinct)))
-    table = np.zeros(len(distinct), np.int32)
-    table[occurs] = marks(column, Stored("object", [distinct[k] for k in occurs]))
-    if len(occurs) < len(distinct):  # what does not occur must not be seen as a mark
-        table[np.delete(np.arange(len(distinct)), occurs)] = table[occurs[0]]
-    return table, index
-
-
-def _texts(packed: pa.ChunkedArray, width: int) -> tuple[list[str | None], np.ndarray]:
-    """Texts that Spark put together in one, each ended by `TEXT_END`: the distinct ones, and the
-    place of each, an array (rows, width)."""
-    array = pa.concat_arrays(packed.chunks)
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset :][: len(array) + 1]
-    data = np.frombuffer(array.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    ends = np.flatnonzero(data == TEXT_END[0]).astype(np.int32) + 1
-    if len(ends) != len(array) * width:
-        raise NotText
-    pieces = pa.Array.from_buffers(
-        pa.binary(),
-        len(ends),
-        [None, pa.py_buffer(np.append(np.int32(0), ends)), pa.py_buffer(data)],
-    ).dictionary_encode()
-    stripped = [piece[:-1] for piece in pieces.dictionary.to_pylist()]
-    distinct = [None if piece == NO_TEXT else piece.decode() for piece in stripped]
-    return distinct, pieces.indices.to_numpy().reshape(-1, width)
 
 
 def _chunk(part: int, counts: np.ndarray) -> Iterator[tuple]:
