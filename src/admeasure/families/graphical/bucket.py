@@ -29,7 +29,7 @@ def summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     if _is_large(shape):
         return np.stack([summed(cut, shape[1:]) for cut in _cuts(factors, shape[0])])
     total = np.zeros(shape)
-    for table in _products(factors, shape):
+    for table in _joined(factors, shape, np.multiply):
         total += table
     return total
 
@@ -42,7 +42,7 @@ def shares(
         parts = zip(_cuts(factors, shape[0]), weight, strict=True)
         return _put_together(factors, (shares(cut, shape[1:], part) for cut, part in parts))
     found = [np.empty_like(factor) for factor in factors]
-    for k, table in enumerate(_products(factors, shape)):
+    for k, table in enumerate(_joined(factors, shape, np.multiply)):
         table *= weight
         _add_up(table, k, found)
     return found
@@ -51,11 +51,11 @@ def shares(
 def log_summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """log R, from the logarithms of the factors; -inf where R is 0."""
     top = np.full(shape, -np.inf)
-    for table in _log_products(factors, shape):
+    for table in _joined(factors, shape, np.add):
         np.maximum(top, table, out=top)
     shift = np.where(np.isfinite(top), top, 0.0)
     total = np.zeros(shape)
-    for table in _log_products(factors, shape):
+    for table in _joined(factors, shape, np.add):
         table -= shift
         total += np.exp(table, out=table)
     with np.errstate(divide="ignore"):
@@ -68,7 +68,7 @@ def log_shares(
     """The sums of weight(x) F_1 F_2 F_3 … / R(x) over what each factor lacks, from logarithms."""
     shift = np.where(np.isfinite(log_r), log_r, 0.0)
     found = [np.empty_like(factor) for factor in factors]
-    for k, table in enumerate(_log_products(factors, log_r.shape)):
+    for k, table in enumerate(_joined(factors, log_r.shape, np.add)):
         table -= shift
         np.exp(table, out=table)
         table *= weight
@@ -96,22 +96,15 @@ def _put_together(
     return found
 
 
-def _products(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """The product at each level of k, always in the same array."""
+def _joined(
+    factors: Sequence[np.ndarray], shape: tuple[int, ...], join: np.ufunc
+) -> Iterator[np.ndarray]:
+    """The factors together at each level of k, always in the same array."""
     table = np.empty(shape)
     for first, second, *others in zip(*factors, strict=True):
-        np.multiply(first, second, out=table)
+        join(first, second, out=table)
         for other in others:
-            table *= other
-        yield table
-
-
-def _log_products(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-    table = np.empty(shape)
-    for first, second, *others in zip(*factors, strict=True):
-        np.add(first, second, out=table)
-        for other in others:
-            table += other
+            join(table, other, out=table)
         yield table
 
 
