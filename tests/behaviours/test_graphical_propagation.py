@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import ContradictionError, Tree, bucket, plan
+from admeasure.families.graphical import (
+    ContradictionError,
+    Tree,
+    branches,
+    bucket,
+    cuts,
+    plan,
+    propagation,
+)
 from admeasure.families.graphical.beliefs import calibrate
 from admeasure.families.graphical.contraction import Contraction
 from admeasure.families.graphical.propagation import Propagation
@@ -22,6 +30,28 @@ def products(request, monkeypatch):
         monkeypatch.setattr(plan, "_FUSED_COST", 0.0)
         monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
     return request.param
+
+
+@pytest.fixture(params=["cuts", "branches", "slices of branches"])
+def ways(request, monkeypatch):
+    """Triples of small models are answered by cuts; here also as those of large ones are. The
+    plans that were used."""
+    used = []
+    if request.param != "cuts":
+        monkeypatch.setattr(cuts, "_DEAR", 0.0)
+        monkeypatch.setattr(cuts, "_DEAR_DEEP", 0.0)
+        monkeypatch.setattr(propagation, "_DEAR_CUT", 0.0)
+        monkeypatch.setattr(propagation, "_IN_CACHE", np.inf)
+        if request.param == "slices of branches":
+            monkeypatch.setattr(branches, "_CACHE_CELLS", 2)
+        answer = branches.Branches.answer
+
+        def noted(self, way, tables):
+            used.append(way)
+            return answer(self, way, tables)
+
+        monkeypatch.setattr(branches.Branches, "answer", noted)
+    return request.param, used
 
 
 def explicit(levels, potentials):
@@ -82,6 +112,7 @@ def test_three_overlapping_tables_are_multiplied_all_at_once_where_they_are_larg
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.usefixtures("ways")
 def test_every_marginal_inside_or_across_nodes_agrees_with_the_joint(seed):
     levels, potentials = random_model(seed)
     _, joint = explicit(levels, potentials)
@@ -94,6 +125,7 @@ def test_every_marginal_inside_or_across_nodes_agrees_with_the_joint(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.usefixtures("ways")
 def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
     levels, potentials = random_model(seed, zeros=0.25)
     with np.errstate(invalid="ignore"):
@@ -104,9 +136,9 @@ def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
             calibrate(tree, potentials, 1.0)
         return
     d = len(levels)
-    propagation = Propagation(calibrate(tree, potentials, 1.0))
     queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
-    for query, table in zip(queries, propagation.marginals(queries), strict=True):
+    answers = Propagation(calibrate(tree, potentials, 1.0)).marginals(queries)
+    for query, table in zip(queries, answers, strict=True):
         np.testing.assert_array_equal(table == 0.0, onto(joint, query) == 0.0)
     contraction = Contraction(tree, tuple(potentials))
     for run in (contraction.run_linear, contraction.run_scaled, contraction.run_logarithmic):
@@ -170,11 +202,67 @@ def test_edge_shapes_agree_with_the_joint(levels, cliques):
     potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
     _, joint = explicit(levels, potentials)
     tree = Tree.build(levels, cliques)
-    propagation = Propagation(calibrate(tree, potentials, 1.0))
     d = len(levels)
     queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
-    for query, table in zip(queries, propagation.marginals(queries), strict=True):
+    answers = Propagation(calibrate(tree, potentials, 1.0)).marginals(queries)
+    for query, table in zip(queries, answers, strict=True):
         np.testing.assert_allclose(table, onto(joint, query), atol=1e-13)
+
+
+def hub(size=1.0):
+    """Four attributes that all touch, and beyond each three of them a chain of one or two more."""
+    levels = (3, 4, 2, 5, 3, 4, 2, 3)
+    cliques = [(0, 1, 2, 3), (0, 1, 2, 4), (0, 1, 3, 5), (0, 2, 3, 6), (0, 6, 7)]
+    rng = np.random.default_rng(1)
+    return levels, {c: rng.normal(0, size, [levels[a] for a in c]) for c in cliques}
+
+
+def test_triples_on_the_branches_of_a_hub_agree_with_the_joint(ways):
+    way, used = ways
+    levels, potentials = hub()
+    _, joint = explicit(levels, potentials)
+    tree = Tree.build(levels, potentials)
+    triples = list(itertools.combinations(range(len(levels)), 3))
+    answers = Propagation(calibrate(tree, potentials, 7.0)).marginals(triples)
+    for query, table in zip(triples, answers, strict=True):
+        np.testing.assert_allclose(table, 7 * onto(joint, query), atol=1e-13)
+    if way == "cuts":
+        assert not used
+        return
+    # Two or three of a query's attributes outside the hub, each on its own branch.
+    side = {4: 4, 5: 5, 6: 6, 7: 6}
+    for query in triples:
+        outside = [side[a] for a in query if a in side]
+        if len(set(outside)) == len(outside) == 3:
+            assert query in {plan.query for plan in used}
+    assert any(len(way.beyond) == 2 for way in used)
+    assert any(way.sliced for way in used) == (ways[0] == "slices of branches")
+
+
+def test_a_triple_whose_cuts_are_over_the_limit_is_answered_from_branches():
+    levels = (8, 8, 8, 8, 12, 12, 12)
+    cliques = [(0, 1, 2, 3), (0, 1, 2, 4), (0, 1, 3, 5), (0, 2, 3, 6)]
+    rng = np.random.default_rng(2)
+    potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    # A cut needs p(x, y, S) of 12 * 12 * 8 ** 3 cells; the factors have at most 12 * 8 ** 3.
+    [answer] = Propagation(beliefs, limit_cells=12 * 8**3).marginals([(4, 5, 6)])
+    factors = [np.exp(table) for table in potentials.values()]
+    joint = np.einsum("abcd,abce,abdf,acdg->efg", *factors, optimize=True)
+    np.testing.assert_allclose(answer, joint / joint.sum(), rtol=1e-12)
+    for limit in (12 * 8**3 - 1, 12**3 - 1):
+        with pytest.raises(ResourceError, match="fewer columns"):
+            Propagation(beliefs, limit_cells=limit).marginals([(4, 5, 6)])
+
+
+@pytest.mark.usefixtures("ways")
+def test_an_answer_over_the_limit_is_refused_however_it_is_found():
+    levels = (2, 2, 2, 40, 40, 40)
+    cliques = [(0, 1, 2), (0, 1, 3), (0, 2, 4), (1, 2, 5)]
+    potentials = {c: np.zeros([levels[a] for a in c]) for c in cliques}
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    with pytest.raises(ResourceError, match="fewer columns"):
+        Propagation(beliefs, limit_cells=40**3 - 1).marginals([(3, 4, 5)])
 
 
 def test_the_same_questions_give_the_same_bits():

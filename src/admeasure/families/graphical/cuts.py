@@ -20,6 +20,8 @@ _DEEP = 6.0
 """How much dearer a part is, at first sight, that is inside no node and must itself be cut."""
 _DEAR = float(1 << 19)
 """Cells from which a closer look at a query's cost pays for itself."""
+_DEAR_DEEP = float(1 << 14)
+"""The same for one with a part that must itself be cut, whose cost first sight only guesses."""
 _CALL = 20_000.0
 """Cost of setting up one product, whatever its size."""
 _MULTIPLIED = 1 / 16
@@ -48,30 +50,17 @@ class Cuts:
             [f for f, b in enumerate(self.arcs) if b.near == a.node and b.node != a.near]
             for a in self.arcs
         ]
-        self._hanging = [self._find_hanging(e) for e in range(len(self.arcs))]
         d = len(tree.levels)
         self._logs = np.log(tree.levels)
         self._far = indicator([arc.far for arc in self.arcs], d)
         self._separator = indicator([arc.separator for arc in self.arcs], d)
         self._near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
-        self._hang = indicator(
-            [[a for f in hanging for a in self.arcs[f].far] for hanging in self._hanging], d
-        )
         self._judged: dict[Clique, tuple[float, int]] = {}
 
     def parts(self, query: Clique, arc: int) -> tuple[Clique, Clique]:
         """The near and the far part of a query."""
         far = self.arcs[arc].far
         return tuple(a for a in query if a not in far), tuple(a for a in query if a in far)
-
-    def hanging(self, arc: int, one: int, other: int) -> tuple[int, int, int] | None:
-        """(f, a, b) if a, one of two near attributes, is beyond an arc f whose separator lies in
-        this arc's and the other, b, is not: then a is independent of b given S."""
-        for f in self._hanging[arc]:
-            far = self.arcs[f].far
-            if (one in far) != (other in far):
-                return (f, one, other) if one in far else (f, other, one)
-        return None
 
     def best(self, queries: Sequence[Clique]) -> list[int]:
         """The cheapest arc for every query; none of them is inside a node."""
@@ -80,11 +69,16 @@ class Cuts:
         cost, easy = self._first_sight(queries)
         weighed = np.where(easy, cost, cost * _DEEP + 4 * _CALL)
         chosen = self._in_company(queries, weighed)
-        dear = cost[np.arange(len(queries)), chosen] > _DEAR
+        every = np.arange(len(queries))
+        dear = cost[every, chosen] > np.where(easy[every, chosen], _DEAR, _DEAR_DEEP)
         answer = chosen.tolist()
         for t in np.flatnonzero(dear).tolist():
             answer[t] = self._judge(queries[t])[1]
         return answer
+
+    def judged(self, query: Clique) -> float:
+        """What a query costs that `best` found dear enough for a closer look; 0 for others."""
+        return self._judged.get(query, (0.0, -1))[0]
 
     def _in_company(self, queries: Sequence[Clique], cost: np.ndarray) -> np.ndarray:
         """The cheapest arcs when queries with the same near part and arc share one product."""
@@ -117,10 +111,8 @@ class Cuts:
         cost = np.exp(joint) * _MULTIPLIED + near_cells + np.where(far > 1, far_cells, 0.0)
         cost[(far == 0) | (outside == 0)] = np.inf
         held = member @ (1 - np.maximum(self._near, self._far)).T == 0
-        star = (outside == 2) & (member @ self._hang.T > 0)
-        easy = (held | (outside == 1) | star) & (far == 1)
-        # A star is built in blocks; other near parts are whole tables.
-        cost[(near_cells > self._limit) & ~star] = np.inf
+        easy = (held | (outside == 1)) & (far == 1)
+        cost[near_cells > self._limit] = np.inf
         return cost, easy
 
     def _judge(self, query: Clique) -> tuple[float, int]:
@@ -153,17 +145,6 @@ class Cuts:
         if len(far) > 1:
             cost += self._judge(tuple(sorted({*far, *separator})))[0]
         return cost
-
-    def _find_hanging(self, arc: int) -> list[int]:
-        here = self.arcs[arc]
-        separator = frozenset(here.separator)
-        return [
-            f
-            for f, other in enumerate(self.arcs)
-            if f not in (arc, arc ^ 1)
-            and separator.issuperset(other.separator)
-            and not other.far & (here.far | separator)
-        ]
 
 
 def indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:

@@ -6,9 +6,9 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
     p(q1, q2) = sum over S of p(q1, S) p(q2 | S).
 
 All queries with the same near part and the same cut share one matrix product; very many pairs are
-answered in one pass over the tree (`pairs`). Conditional tables p(a | S) for each directed edge,
-projections and near parts are kept and used again; what is kept is bounded (`_KEPT_CELLS`), and so
-is any one intermediate table (`limit_cells`).
+answered in one pass over the tree (`pairs`), and triples whose cuts are dear from the node where
+their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept, and
+so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -22,6 +22,7 @@ import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.beliefs import Beliefs
+from admeasure.families.graphical.branches import Branches, Plan
 from admeasure.families.graphical.cuts import Arc, Cuts
 from admeasure.families.graphical.pairs import Pairs
 from admeasure.families.graphical.tables import divide_rows, sum_axis
@@ -32,9 +33,10 @@ LIMIT_CELLS = 1 << 27
 _KEPT_CELLS = 1 << 23
 _MANY_PAIRS = 64
 """From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
-_BLOCK_CELLS = 1 << 15
-_BLOCK_ROWS = 16
-"""What a block of a sum holds at a time: few enough cells to stay in cache, and enough rows."""
+_DEAR_CUT = float(1 << 23)
+"""The cost of cuts from which branches are considered."""
+_IN_CACHE = 3.0
+"""So many cells of the small tables of branches take the time of one of a large table."""
 
 
 class Propagation:
@@ -61,6 +63,10 @@ class Propagation:
     def _cuts(self) -> Cuts:
         return Cuts(self._beliefs.tree, self._limit)
 
+    @cached_property
+    def _branches(self) -> Branches:
+        return Branches(self._beliefs.tree, self._arcs, self._limit)
+
     @property
     def _arcs(self) -> list[Arc]:
         return self._cuts.arcs
@@ -80,11 +86,30 @@ class Propagation:
         across = self._answer_pairs(queries, across, answers)
         if not across:
             return [answer for answer in answers if answer is not None]
-        for (near, arc), members in self._group([queries[p] for p in across]).items():
+        arcs = self._cuts.best([queries[p] for p in across])
+        groups: dict[tuple[Clique, int], list[tuple[int, Clique]]] = {}
+        for position, arc in zip(across, arcs, strict=True):
+            plan = self._branched(queries[position])
+            if plan is not None:
+                answers[position] = self._branches.answer(plan, self._factors(plan))
+                continue
+            near, far = self._cuts.parts(queries[position], arc)
+            groups.setdefault((near, arc), []).append((position, far))
+        for (near, arc), members in groups.items():
             # One matrix product for all queries with this near part and this cut.
-            for index, table in self._cut(near, arc, members):
-                answers[across[index]] = table
+            for position, table in self._cut(near, arc, members):
+                answers[position] = table
         return [answer for answer in answers if answer is not None]
+
+    def _branched(self, query: Clique) -> Plan | None:
+        """How to answer from the node where the query's branches meet, where cuts are dearer."""
+        cost = self._cuts.judged(query)
+        if len(query) != 3 or cost < _DEAR_CUT:
+            return None
+        return self._branches.plan(query, _IN_CACHE * cost)
+
+    def _factors(self, plan: Plan) -> list[np.ndarray]:
+        return [self._inside(plan.factors[0]), *(self._conditional(e, a) for e, a in plan.beyond)]
 
     def _answer_pairs(
         self, queries: Sequence[Clique], across: list[int], answers: list[np.ndarray | None]
@@ -104,14 +129,6 @@ class Propagation:
             for position in wanted[query]:
                 answers[position] = table.copy()
         return [position for position in across if answers[position] is None]
-
-    def _group(self, queries: list[Clique]) -> dict[tuple[Clique, int], list[tuple[int, Clique]]]:
-        """(near part, arc) -> the queries cut there, each with its position and far part."""
-        groups: dict[tuple[Clique, int], list[tuple[int, Clique]]] = {}
-        for index, arc in enumerate(self._cuts.best(queries)):
-            near, far = self._cuts.parts(queries[index], arc)
-            groups.setdefault((near, arc), []).append((index, far))
-        return groups
 
     def _home(self, query: Iterable[int]) -> int | None:
         held = -1
@@ -180,17 +197,24 @@ class Propagation:
             return found
         here = self._arcs[arc]
         separator = here.separator
+        order = tuple(sorted((*separator, attribute)))
         if attribute in self._nodes[here.node]:
-            union = tuple(sorted((*separator, attribute)))
-            joint = self._inside(union)
-            joint = joint.transpose([union.index(a) for a in (*separator, attribute)])
-            table = joint.reshape(-1, self._levels[attribute])
+            joint = self._inside(order)
         else:
             onward = next(f for f in self._cuts.onward[arc] if attribute in self._arcs[f].far)
-            [(_, joint)] = self._cut(separator, onward, [(0, (attribute,))])
-            union = tuple(sorted((*separator, attribute)))
-            joint = joint.transpose([union.index(a) for a in (*separator, attribute)])
-            table = joint.reshape(-1, self._levels[attribute])
+            shared, own, rest = self._sides(separator, onward)
+            if rest:
+                # As in a cut, but the attribute stays last.
+                self._check(cells_of(self._levels, order))
+                left = self._near_matrix(separator, onward)
+                right = self._far_part(onward, (attribute,), [*shared, *rest])
+                joint = left @ right.reshape(len(left), -1, self._levels[attribute])
+                order = (*shared, *own, attribute)
+                joint = joint.reshape(self._shape(order))
+            else:
+                [(_, joint)] = self._cut(separator, onward, [(0, (attribute,))])
+        joint = joint.transpose([order.index(a) for a in (*separator, attribute)])
+        table = joint.reshape(-1, self._levels[attribute])
         table = divide_rows(table, self._inside(separator).reshape(-1))
         self._conditionals[arc, attribute] = table
         return table
@@ -199,25 +223,15 @@ class Propagation:
         self, near: Clique, arc: int, members: list[tuple[int, Clique]]
     ) -> list[tuple[int, np.ndarray]]:
         """p(near, far) for every member's far part, attributes sorted."""
-        separator = self._arcs[arc].separator
-        shared = [a for a in near if a in separator]
-        own = [a for a in near if a not in separator]
-        rest = [a for a in separator if a not in near]
-        batch, rows, inner = (cells_of(self._levels, group) for group in (shared, own, rest))
+        shared, own, rest = self._sides(near, arc)
         for _, part in members:
             self._check(cells_of(self._levels, {*near, *part}))
-        if len(own) == 2 and inner >= _BLOCK_ROWS and self._home({*near, *separator}) is None:
-            star = self._cuts.hanging(arc, *own)
-            if star is not None:
-                return self._star(arc, star, shared, rest, members)
-        self._check(cells_of(self._levels, {*near, *separator}))
-        table = self._near_part(near, arc, [*shared, *own, *rest])
         if not rest:
             # Nothing is summed out: one product of tables that broadcast.
-            order = (*shared, *own)
-            plain = table.transpose([order.index(a) for a in near])
+            plain = self._near_part(near, arc, near)
             return [(k, self._spread_product(near, plain, arc, part)) for k, part in members]
-        left = np.ascontiguousarray(table).reshape(batch, rows, inner)
+        left = self._near_matrix(near, arc)
+        batch, rows, inner = left.shape
         answers = []
         for k, part in members:
             right = self._far_part(arc, part, [*shared, *rest]).reshape(batch, inner, -1)
@@ -236,6 +250,24 @@ class Propagation:
                 product = right[0].T @ upper.transpose(0, 2, 1)
             answers.append((k, product.reshape(self._shape(sorted((*near, *part))))))
         return answers
+
+    def _sides(self, near: Clique, arc: int) -> tuple[list[int], list[int], list[int]]:
+        """Attributes of the near part in the separator, those beside it, and the separator's
+        others, which are summed out."""
+        separator = self._arcs[arc].separator
+        return (
+            [a for a in near if a in separator],
+            [a for a in near if a not in separator],
+            [a for a in separator if a not in near],
+        )
+
+    def _near_matrix(self, near: Clique, arc: int) -> np.ndarray:
+        """Expected counts of near ∪ S, one axis for each of the sides."""
+        sides = self._sides(near, arc)
+        self._check(cells_of(self._levels, {*near, *self._arcs[arc].separator}))
+        table = self._near_part(near, arc, [a for side in sides for a in side])
+        shape = [cells_of(self._levels, side) for side in sides]
+        return np.ascontiguousarray(table).reshape(shape)
 
     def _shape(self, attributes: Iterable[int]) -> list[int]:
         return [self._levels[a] for a in attributes]
@@ -256,50 +288,6 @@ class Propagation:
         left = left.reshape([self._levels[a] if a in near else 1 for a in query])
         right = right.reshape([self._levels[a] if a in order else 1 for a in query])
         return np.multiply(left, right, order="C")
-
-    def _star(
-        self,
-        arc: int,
-        star: tuple[int, int, int],
-        shared: list[int],
-        rest: list[int],
-        members: list[tuple[int, Clique]],
-    ) -> list[tuple[int, np.ndarray]]:
-        """p(a, b, far) = sum over S of p(a | S) p(b, S) p(far | S), a block of S at a time."""
-        hung, a, b = star
-        order = [*shared, *rest]
-        batch, inner = cells_of(self._levels, shared), cells_of(self._levels, rest)
-        parts = [self._far_part(arc, part, order) for _, part in members]
-        right = np.concatenate(parts, axis=1).reshape(batch, inner, -1)
-        first = self._rows_over(order, hung, a).reshape(batch, inner, -1)
-        second = np.ascontiguousarray(self._near_part((b,), arc, (*order, b)))
-        second = second.reshape(batch, inner, -1)
-        cells = first.shape[2] * second.shape[2]
-        self._check(batch * cells * right.shape[2])
-        product = np.zeros((batch, cells, right.shape[2]))
-        step = max(_BLOCK_ROWS, _BLOCK_CELLS // cells)
-        for k in range(batch):
-            for s in range(0, inner, step):
-                pair = first[k, s : s + step, :, None] * second[k, s : s + step, None, :]
-                product[k] += pair.reshape(-1, cells).T @ right[k, s : s + step]
-        answers, start = [], 0
-        for (k, part), table in zip(members, parts, strict=True):
-            piece = product[:, :, start : start + table.shape[1]]
-            answers.append((k, self._sorted_axes(piece, (*shared, a, b, *part))))
-            start += table.shape[1]
-        return answers
-
-    def _rows_over(self, order: list[int], arc: int, attribute: int) -> np.ndarray:
-        """p(attribute | S of the arc) with a row for every cell of a larger set of attributes."""
-        inner = self._arcs[arc].separator
-        table = self._conditional(arc, attribute).reshape(
-            *(self._levels[c] for c in inner), self._levels[attribute]
-        )
-        kept = [c for c in order if c in inner]
-        table = table.transpose(*(inner.index(c) for c in kept), len(inner))
-        table = table.reshape(*(self._levels[c] if c in inner else 1 for c in order), -1)
-        full = [*(self._levels[c] for c in order), self._levels[attribute]]
-        return np.ascontiguousarray(np.broadcast_to(table, full))
 
     def _far_part(self, arc: int, part: Clique, order: list[int]) -> np.ndarray:
         """p(far part | S) as (cells of S, cells of the part), S in the given order."""
