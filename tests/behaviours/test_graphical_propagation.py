@@ -44,6 +44,7 @@ def ways(request, monkeypatch):
         monkeypatch.setattr(propagation, "_IN_CACHE", np.inf)
         if request.param == "slices of branches":
             monkeypatch.setattr(branches, "_CACHE_CELLS", 2)
+            monkeypatch.setattr(propagation, "_CONDITIONAL_CELLS", 8)
         answer = branches.Branches.answer
 
         def noted(self, way, tables):
@@ -263,6 +264,20 @@ def test_an_answer_over_the_limit_is_refused_however_it_is_found():
     beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
     with pytest.raises(ResourceError, match="fewer columns"):
         Propagation(beliefs, limit_cells=40**3 - 1).marginals([(3, 4, 5)])
+
+
+def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
+    levels, potentials = hub()
+    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    triples = list(itertools.combinations(range(len(levels)), 3))
+    free = Propagation(beliefs)
+    expected = free.marginals(triples)
+    most = sum(table.size for table in free._conditionals.values()) // 2
+    monkeypatch.setattr(propagation, "_CONDITIONAL_CELLS", most)
+    bounded = Propagation(beliefs)
+    for table, answer in zip(expected, bounded.marginals(triples), strict=True):
+        np.testing.assert_allclose(answer, table, rtol=1e-12)
+    assert 0 < sum(table.size for table in bounded._conditionals.values()) <= most
 
 
 def test_the_same_questions_give_the_same_bits():

@@ -7,8 +7,9 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
 
 All queries with the same near part and the same cut share one matrix product; very many pairs are
 answered in one pass over the tree (`pairs`), and triples whose cuts are dear from the node where
-their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept, and
-so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
+their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept, up to
+`_CONDITIONAL_CELLS`, and so are projections and near parts, up to `_KEPT_CELLS`; no intermediate
+table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -31,6 +32,7 @@ from admeasure.families.graphical.tree import Clique, cells_of, megabytes_of
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
+_CONDITIONAL_CELLS = 1 << 26
 _MANY_PAIRS = 64
 """From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
 _DEAR_CUT = float(1 << 23)
@@ -58,6 +60,7 @@ class Propagation:
         self._kept: dict[Clique, np.ndarray] = {}
         self._kept_cells = 0
         self._conditionals: dict[tuple[int, int], np.ndarray] = {}
+        self._conditional_cells = 0
 
     @cached_property
     def _cuts(self) -> Cuts:
@@ -216,7 +219,11 @@ class Propagation:
         joint = joint.transpose([order.index(a) for a in (*separator, attribute)])
         table = joint.reshape(-1, self._levels[attribute])
         table = divide_rows(table, self._inside(separator).reshape(-1))
+        if self._conditional_cells + table.size > _CONDITIONAL_CELLS:
+            self._conditionals.clear()
+            self._conditional_cells = 0
         self._conditionals[arc, attribute] = table
+        self._conditional_cells += table.size
         return table
 
     def _cut(
