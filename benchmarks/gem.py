@@ -190,7 +190,7 @@ def table_lines(records: list[Record]) -> list[str]:
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for r in records:
         groups.setdefault((r["table"], r["epsilon"], r["mechanism"]), []).append(r)
-    head = ("runs", "T", "max", "± s.e.", "mean", "± s.e.", "rmse", "wall s", "cpu s")
+    head = ("runs", "codes", "T", "max", "± s.e.", "mean", "± s.e.", "rmse", "wall s", "cpu s")
     lines = [f"{'table':8}{'eps':>6}  {'mechanism':40}" + "".join(f"{h:>10}" for h in head)]
     for (table, epsilon, mechanism), found in sorted(groups.items()):
         good = [r for r in found if "error" not in r]
@@ -198,7 +198,8 @@ def table_lines(records: list[Record]) -> list[str]:
         if not good:
             lines.append(f"{left} {found[0]['error']}")
             continue
-        numbers = [str(len(good)), f"{mean(good, 'rounds'):.0f}"]
+        codes = {r.get("code") for r in good}  # more than one: versions of the program are mixed
+        numbers = [str(len(good)), str(len(codes)), f"{mean(good, 'rounds'):.0f}"]
         numbers += [f"{mean(good, 'max_error'):.4f}", f"{spread(good, 'max_error'):.4f}"]
         numbers += [f"{mean(good, 'mean_error'):.2e}", f"{spread(good, 'mean_error'):.1e}"]
         numbers += [f"{mean(good, 'rmse'):.2e}"]
