@@ -22,6 +22,9 @@ class SparseCounts:
     codes: np.ndarray
     counts: np.ndarray
 
+    def copy(self) -> SparseCounts:
+        return SparseCounts(self.columns, self.codes.copy(), self.counts.copy())
+
     def positions(self, domain: Domain) -> np.ndarray:
         """Places of the cells in the flat array of all cells, in C order; ascending."""
         shape = domain.shape(self.columns)

@@ -28,6 +28,7 @@ from admeasure.sources.count import (
     Prefixes,
     Read,
     check_columns,
+    in_order,
     plan_passes,
     share_out,
 )
@@ -87,7 +88,7 @@ def count_cells_in_passes(
         for chunk in read(counter.columns, (k, passes)):
             counter.add(chunk)
         found |= counter.result()
-    return _in_order(found, marginals)
+    return in_order(found, marginals)
 
 
 class CellCounter:
@@ -189,19 +190,6 @@ class CellCounter:
             yield _thinned(self._domain, columns, table)
         for columns in list(self._runs):
             yield _unpacked(self._domain, columns, self._runs.pop(columns))
-
-
-def _in_order(
-    found: Mapping[Columns, SparseCounts], marginals: Sequence[Columns]
-) -> list[SparseCounts]:
-    result, given = [], set()
-    for columns in marginals:
-        one = found[columns]
-        if columns in given:  # arrays belong to the caller
-            one = SparseCounts(columns, one.codes.copy(), one.counts.copy())
-        given.add(columns)
-        result.append(one)
-    return result
 
 
 def _nbytes(one: SparseCounts) -> int:

@@ -25,11 +25,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError, UsageError
+from admeasure.sparse import SparseCounts
 
 BLOCK_ROWS = 65_536
 """Rows counted at a time: the index array (8 bytes a row) stays in the second-level cache."""
@@ -96,7 +98,7 @@ def count_in_passes(
         for chunk in read(counter.columns, (k, len(passes))):
             counter.add(chunk)
         found |= dict(zip(asked, counter.result(), strict=True))
-    return _in_order(found, marginals)
+    return in_order(found, marginals)
 
 
 def plan_passes(
@@ -183,7 +185,7 @@ class Counter:
 
     def result(self) -> list[np.ndarray]:
         """The counts of all rows, one array for each marginal asked. Ends the counting."""
-        return _in_order(dict(self.each()), self._marginals)
+        return in_order(dict(self.each()), self._marginals)
 
     def each(self) -> Iterator[tuple[Columns, np.ndarray]]:
         """Each marginal asked and its counts, once, in any order. A joint is let go with the last
@@ -198,9 +200,10 @@ class Counter:
                 yield columns, np.ascontiguousarray(table)
 
 
-def _in_order(
-    counts: Mapping[Columns, np.ndarray], marginals: Sequence[Columns]
-) -> list[np.ndarray]:
+Counts = TypeVar("Counts", np.ndarray, SparseCounts)
+
+
+def in_order(counts: Mapping[Columns, Counts], marginals: Sequence[Columns]) -> list[Counts]:
     """The same cells asked for twice (or in another order) must not be one array."""
     given: set[frozenset[str]] = set()
     result = []

@@ -28,7 +28,7 @@ from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.values import quoted
-from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns
+from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
 from admeasure.sources.spark_job import Progress, collect, is_remote, let_go, let_go_later
 from admeasure.sources.spark_ship import ship
 from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
@@ -139,21 +139,13 @@ class SparkSource:
         arrays, pairs = self._scan(dense, sparse)
         found = {(): np.array(self._rows, np.int64), **dict(zip(dense, arrays, strict=True))}
         found |= {one.columns: one.dense(domain) for one in pairs}
-        given: set[Columns] = set()
-        result = []
-        for columns in asked:
-            result.append(found[columns].copy() if columns in given else found[columns])
-            given.add(columns)
-        return result
+        return in_order(found, asked)
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
         asked = [tuple(columns) for columns in marginals]
         check_columns(self.schema.domain, asked)
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
-        return [
-            SparseCounts(columns, found[columns].codes.copy(), found[columns].counts.copy())
-            for columns in asked
-        ]
+        return in_order(found, asked)
 
     def _scan(
         self, dense: Sequence[Columns], sparse: Sequence[Columns]
