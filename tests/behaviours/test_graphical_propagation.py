@@ -100,7 +100,7 @@ def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
     log_z, mu = getattr(contraction, arithmetic)(flat(potentials))
     expected, joint = explicit(levels, potentials)
     assert log_z == pytest.approx(expected, abs=1e-12)
-    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+    for clique, table in zip(potentials, contraction.layout.views(mu), strict=True):
         np.testing.assert_allclose(table, onto(joint, clique), atol=1e-13)
 
 
@@ -145,7 +145,7 @@ def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
     for run in (contraction.run_linear, contraction.run_scaled, contraction.run_logarithmic):
         outcome = run(flat(potentials)) if potentials else None
         if outcome is not None:
-            for clique, table in zip(potentials, contraction.views(outcome[1]), strict=True):
+            for clique, table in zip(potentials, contraction.layout.views(outcome[1]), strict=True):
                 np.testing.assert_array_equal(table == 0.0, onto(joint, clique) == 0.0)
 
 
@@ -164,7 +164,7 @@ def test_the_linear_arithmetic_declines_what_it_cannot_represent():
     log_z, mu = contraction.run(flat(potentials))
     expected, joint = explicit(levels, potentials)
     assert log_z == pytest.approx(expected, rel=1e-14)
-    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+    for clique, table in zip(potentials, contraction.layout.views(mu), strict=True):
         np.testing.assert_allclose(table, onto(joint, clique), atol=1e-13)
 
 
@@ -177,7 +177,7 @@ def test_answers_are_right_for_potentials_of_any_size(seed, scale):
     contraction = Contraction(tree, tuple(potentials))
     log_z, mu = contraction.run(flat(potentials))
     assert log_z == pytest.approx(expected, rel=1e-13, abs=1e-12)
-    for clique, table in zip(potentials, contraction.views(mu), strict=True):
+    for clique, table in zip(potentials, contraction.layout.views(mu), strict=True):
         np.testing.assert_allclose(table, onto(joint, clique), atol=2e-16 * scale * 50 + 1e-12)
     d = len(levels)
     queries = list(itertools.combinations(range(d), min(d, 3)))

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from admeasure.families.graphical import bucket
+from admeasure.families.graphical.facets import Layout
 from admeasure.families.graphical.plan import Bucket, Plan, Step
 from admeasure.families.graphical.tree import Clique, Tree
 
@@ -55,20 +56,12 @@ class Contraction:
         self.levels = levels
         self.cliques = tuple(cliques)
         self._plan = Plan(tree, self.cliques)
-        self._shapes = [tuple(levels[a] for a in clique) for clique in self.cliques]
-        self._sizes = [math.prod(shape) for shape in self._shapes]
-        self._bounds = [0, *np.cumsum(self._sizes, dtype=np.int64).tolist()]
-        self.cells = self._bounds[-1]
+        self.layout = Layout(levels, self.cliques)
         held = {a for clique in self.cliques for a in clique}
         self._free = math.fsum(math.log(n) for a, n in enumerate(levels) if a not in held)
         room = min(200.0, math.fsum(math.log(n) for n in levels))
         self._loss = -(_LOG_LOSS - room)
         self._declined = 0
-
-    def views(self, flat: np.ndarray) -> list[np.ndarray]:
-        """The tables inside a flat array, in the order of the cliques."""
-        cuts = self._bounds
-        return [flat[cuts[t] : cuts[t + 1]].reshape(shape) for t, shape in enumerate(self._shapes)]
 
     def run(self, theta: np.ndarray) -> Result:
         """log Z and the flat marginals, as probabilities.
@@ -88,13 +81,13 @@ class Contraction:
     @np.errstate(over="ignore", invalid="ignore")
     def run_linear(self, theta: np.ndarray) -> Result | None:
         """The same, or None where underflow may have taken part of the sum."""
-        tops = np.maximum.reduceat(theta, self._bounds[:-1])
+        tops = np.maximum.reduceat(theta, self.layout.bounds[:-1])
         if not np.isfinite(tops).all():
             return None
-        psi = np.exp(theta - np.repeat(tops, self._sizes))
+        psi = np.exp(theta - self.layout.each(tops))
         log_z = float(tops.sum()) + self._free
         steps, scalars = self._plan.steps, self._plan.scalars
-        tensors: list = self.views(psi) + [None] * len(steps)
+        tensors: list = self.layout.views(psi) + [None] * len(steps)
         operands, scales, lifts = [], [], []
         for step in steps:
             if isinstance(step, Bucket):
@@ -153,8 +146,8 @@ class Contraction:
             depth[step.right] = below
             down = down.reshape(a.shape[0], a.shape[1], b.shape[1])
             _put_back(step, adjoint, _times(down, b), _times(down.transpose(0, 2, 1), a))
-        mu = np.empty(self.cells)
-        for t, view in enumerate(self.views(mu)):
+        mu = np.empty(self.layout.cells)
+        for t, view in enumerate(self.layout.views(mu)):
             np.multiply(tensors[t], adjoint[t], out=view)
         return (log_z, mu) if math.isfinite(log_z + float(mu.sum())) else None
 
@@ -162,7 +155,7 @@ class Contraction:
     def run_scaled(self, theta: np.ndarray) -> Result | None:
         """The same with logarithms between products, or None where a product vanished."""
         steps, scalars = self._plan.steps, self._plan.scalars
-        tensors: list = self.views(theta) + [None] * len(steps)
+        tensors: list = self.layout.views(theta) + [None] * len(steps)
         kept = []
         for step in steps:
             if isinstance(step, Bucket):
@@ -211,15 +204,15 @@ class Contraction:
                 continue
             right = eb * _times(w.transpose(0, 2, 1), ea)
             _put_back(step, share, ea * _times(w, eb), right)
-        mu = np.empty(self.cells)
-        for t, view in enumerate(self.views(mu)):
+        mu = np.empty(self.layout.cells)
+        for t, view in enumerate(self.layout.views(mu)):
             view[...] = share[t]
         return (log_z, mu) if np.isfinite(mu).all() else None
 
     def run_logarithmic(self, theta: np.ndarray) -> Result:
         """The same in logarithms throughout."""
         steps, scalars = self._plan.steps, self._plan.scalars
-        tensors: list = self.views(theta) + [None] * len(steps)
+        tensors: list = self.layout.views(theta) + [None] * len(steps)
         for step in steps:
             if isinstance(step, Bucket):
                 tensors[step.out] = bucket.log_summed(step.views(tensors), step.out_shape)
@@ -229,7 +222,7 @@ class Contraction:
             tensors[step.out] = r.reshape(step.out_shape)
         log_z = self._free + math.fsum(float(tensors[t]) for t in scalars)
         if not math.isfinite(log_z):
-            return log_z, np.zeros(self.cells)
+            return log_z, np.zeros(self.layout.cells)
         adjoint: list = [None] * len(tensors)
         for t in scalars:
             adjoint[t] = -np.asarray(tensors[t])
@@ -248,8 +241,8 @@ class Contraction:
             down = adjoint[step.out].reshape(a.shape[0], a.shape[1], b.shape[1])
             left, right = _log_times(down, b), _log_times(down.transpose(0, 2, 1), a)
             _put_back(step, adjoint, left, right)
-        mu = np.empty(self.cells)
-        for t, view in enumerate(self.views(mu)):
+        mu = np.empty(self.layout.cells)
+        for t, view in enumerate(self.layout.views(mu)):
             np.exp(tensors[t] + adjoint[t], out=view)
         return log_z, mu
 

@@ -1,8 +1,8 @@
-"""Limited-memory BFGS for a smooth convex function with a known diagonal of curvature.
+"""Limited-memory BFGS for a smooth convex function whose curvature is known nearly.
 
-Liu and Nocedal (1989), with a diagonal that is renewed at every step instead of a scalar, and
-backtracking until the decrease is sufficient (Armijo). A step to a point where the function is not
-finite is rejected like one that does not decrease it.
+Liu and Nocedal (1989), with an approximate inverse of the curvature that is renewed at every step
+instead of a scalar, and backtracking until the decrease is sufficient (Armijo). A step to a point
+where the function is not finite is rejected like one that does not decrease it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,14 +19,22 @@ _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 
 
+class Curvature(Protocol):
+    """The curvature at one point, nearly."""
+
+    def solve(self, vector: np.ndarray, /) -> np.ndarray:
+        """Its inverse times the vector, at less than a right angle to it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Point:
-    """A place, the function's value and gradient there, and a diagonal of curvature (positive)."""
+    """A place, the function's value and gradient there, and what is known of its curvature."""
 
     x: np.ndarray
     value: float
     gradient: np.ndarray
-    curvature: np.ndarray
+    curvature: Curvature
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ def minimise(
         slope = float(point.gradient @ direction)
         if not slope < 0:
             pairs.clear()
-            direction = -point.gradient / point.curvature
+            direction = point.curvature.solve(-point.gradient)
             slope = float(point.gradient @ direction)
         found, tried = _search(function, point, direction, slope)
         evaluations += tried
@@ -79,11 +88,11 @@ def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) 
         alpha = rho * float(s @ q)
         q -= alpha * y
         kept.append(alpha)
-    q /= point.curvature
+    q = point.curvature.solve(q)
     if pairs:
-        # The diagonal knows how curvatures compare, the last step how large they are.
+        # The inverse knows how curvatures compare, the last step how large they are.
         _, y, rho = pairs[-1]
-        q *= 1.0 / (rho * float(y @ (y / point.curvature)))
+        q *= 1.0 / (rho * float(y @ point.curvature.solve(y)))
     for (s, y, rho), alpha in zip(pairs, reversed(kept), strict=True):
         q += (alpha - rho * float(y @ q)) * s
     return q

@@ -1,0 +1,115 @@
+"""How far potentials must move for the expected counts to change by so much, nearly.
+
+Where the cliques of a log-linear model form a junction tree, its potentials are sums of logarithms
+of its marginals, over cliques and, with a minus, over separators (Lauritzen 1996, Graphical Models,
+section 4.4). So a wanted change of the counts is the sum of what it takes in each table alone. For
+cliques that overlap in loops the same sum is taken over all regions, each with its counting number
+
+    c_R = 1 - sum over larger regions S of c_S
+
+(Yedidia, Freeman and Weiss 2005, section V), so that every set of attributes counts once. That is
+exact for junction trees, and for any cliques near the uniform distribution. Where dependence around
+a loop is strong the sum may point uphill; then less is taken of the smaller regions.
+
+In one table of counts m with slack k, the step s that changes them by q solves
+m exp(s) + k s = m + q in each cell. It is found nearly; where q is large it is far less than
+q / (m + k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from admeasure.families.graphical.facets import Facets, Layout, meeting
+from admeasure.families.graphical.residuals import subsets
+from admeasure.families.graphical.tree import Clique
+
+_DOWNHILL = 0.25
+"""How much of the cliques' own slope the smaller regions must leave."""
+_LARGE_STEP = 0.3
+_NEWTON = 2
+_LARGEST = 700.0
+"""exp of more overflows."""
+
+
+def counting_numbers(cliques: tuple[Clique, ...]) -> dict[Clique, int]:
+    """c_R of every region, where it is not 0."""
+    by_size = sorted({s for c in cliques for s in subsets(c)}, key=lambda s: (-len(s), s))
+    left = dict.fromkeys(by_size, 1)
+    for region, number in left.items():
+        if number:
+            for subset in subsets(region):
+                if len(subset) < len(region):
+                    left[subset] -= number
+    return {region: number for region, number in left.items() if number}
+
+
+class Regions:
+    """The regions of `cliques`, none of which holds another."""
+
+    def __init__(self, cliques: Layout, facets: Facets, slack: Mapping[Clique, float]) -> None:
+        """`slack` is k, for every region."""
+        self.facets = facets
+        self.slack = cliques.each([slack[clique] for clique in cliques.cliques])
+        tops = set(cliques.cliques)
+        numbers = counting_numbers(cliques.cliques)
+        inner = {region: n for region, n in numbers.items() if region not in tops}
+        layout = Layout(cliques.levels, list(inner))
+        self.numbers = layout.each(list(inner.values()))
+        self.inner_slack = layout.each([slack[region] for region in inner])
+        place = {region: k for k, region in enumerate(inner)}
+        met: list[list[tuple[int, float]]] = [[] for _ in facets.parents]
+        for f in sorted(range(len(met)), key=lambda f: facets.layout.sizes[f]):
+            held = [subset for subset in facets.subsets[f] if subset in place]
+            met[f] = [(place.pop(subset), 1.0) for subset in held]
+        self.meets = meeting(facets.layout, layout, met)
+
+
+class Local:
+    """The regions around one point, whose expected counts are `counts`."""
+
+    def __init__(self, regions: Regions, counts: np.ndarray) -> None:
+        self._regions = regions
+        self.counts = counts
+
+    @cached_property
+    def _inner_counts(self) -> np.ndarray:
+        return self._sums(self.counts)
+
+    def _sums(self, tables: np.ndarray) -> np.ndarray:
+        return self._regions.meets.T @ self._regions.facets.sums(tables)
+
+    def solve(self, change: np.ndarray) -> np.ndarray:
+        """Potentials to add so that counts change by `change`; never uphill."""
+        regions = self._regions
+        step = lone_step(self.counts, change, regions.slack)
+        inner_change = self._sums(change)
+        inner = lone_step(self._inner_counts, inner_change, regions.inner_slack)
+        inner *= regions.numbers
+        along, across = float(change @ step), float(inner_change @ inner)
+        if along + across < _DOWNHILL * along:
+            inner *= (1.0 - _DOWNHILL) * along / -across
+        regions.facets.spread(regions.meets @ inner, step)
+        return step
+
+
+def lone_step(counts: np.ndarray, change: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """Nearly the root of counts (exp(s) - 1) + slack s = change in every cell.
+
+    The left side is convex and increasing. Where the step is large, Newton's method descends to the
+    root from a point above it.
+    """
+    step = change / (counts + slack)
+    large = np.nonzero(np.abs(step) > _LARGE_STEP)
+    if large[0].size:
+        m, q, k, s = counts[large], change[large], slack[large], step[large]
+        above = np.log1p(np.maximum(q, 0.0) / np.maximum(m, 1e-300))
+        s = np.where(q > 0, np.minimum(s, above), s)
+        for _ in range(_NEWTON):
+            grown = m * np.exp(np.minimum(s, _LARGEST))
+            s -= (grown - m + k * s - q) / (grown + k)
+        step[large] = s
+    return step
