@@ -6,7 +6,8 @@ Each factor lacks some of the attributes of x, and no product of two factors is 
 whole product. For one level k that is a table of R's size, which stays in a core's cache: it is
 multiplied, summed and forgotten, and nothing larger than R is ever stored. Backwards the same table
 times R's adjoint is the joint probability of k and x, whose sums over what a factor lacks are the
-shares of its cells.
+shares of its cells. Three factors that overlap in a triangle, the usual case, are done faster in
+another way (`triangle`).
 
 Factors are arrays with k first and the axes of x behind it, of length 1 where the factor lacks one.
 """
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from admeasure.families.graphical.tables import sum_axis
+from admeasure.families.graphical.triangle import Triangle
 
 _CACHE_CELLS = 1 << 16
 """A table of more cells is cut along its first axis."""
@@ -26,21 +28,38 @@ _CACHE_CELLS = 1 << 16
 
 def summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """R, from factors that are not negative."""
+    triangle = Triangle.of(factors, shape)
+    return _summed(factors, shape) if triangle is None else triangle.summed(factors)
+
+
+def adjoints(
+    factors: Sequence[np.ndarray], shape: tuple[int, ...], weight: np.ndarray
+) -> list[np.ndarray]:
+    """The derivatives of the sum of weight(x) R(x) by each factor's cells; where a cell is 0, what
+    is said of it is not used."""
+    triangle = Triangle.of(factors, shape)
+    if triangle is not None:
+        return triangle.adjoints(factors, weight)
+    shares = zip(_shares(factors, shape, weight), factors, strict=True)
+    return [np.divide(cells, f, out=np.zeros_like(cells), where=f > 0) for cells, f in shares]
+
+
+def _summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     if _is_large(shape):
-        return np.stack([summed(cut, shape[1:]) for cut in _cuts(factors, shape[0])])
+        return np.stack([_summed(cut, shape[1:]) for cut in _cuts(factors, shape[0])])
     total = np.zeros(shape)
     for table in _joined(factors, shape, np.multiply):
         total += table
     return total
 
 
-def shares(
+def _shares(
     factors: Sequence[np.ndarray], shape: tuple[int, ...], weight: np.ndarray
 ) -> list[np.ndarray]:
     """The sums of weight(x) F_1 F_2 F_3 … over what each factor lacks."""
     if _is_large(shape):
         parts = zip(_cuts(factors, shape[0]), weight, strict=True)
-        return _put_together(factors, (shares(cut, shape[1:], part) for cut, part in parts))
+        return _put_together(factors, (_shares(cut, shape[1:], part) for cut, part in parts))
     found = [np.empty_like(factor) for factor in factors]
     for k, table in enumerate(_joined(factors, shape, np.multiply)):
         table *= weight

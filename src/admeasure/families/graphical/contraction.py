@@ -92,7 +92,7 @@ class Contraction:
         for step in steps:
             if isinstance(step, Bucket):
                 kept, lifted = _evened(step.views(tensors))
-                r = bucket.summed(kept, step.out_shape)
+                r = bucket.summed([factor for factor, _ in kept], step.out_shape)
             else:
                 kept, lifted = _matrices(step, tensors), 0.0
                 a, b = kept
@@ -131,11 +131,10 @@ class Contraction:
             if isinstance(step, Bucket):
                 for t in step.factors:
                     depth[t] = below
-                found = bucket.shares(kept, step.out_shape, down)
+                found = bucket.adjoints([factor for factor, _ in kept], step.out_shape, down)
+                found = [cells / top for cells, (_, top) in zip(found, kept, strict=True)]
                 for t, cells in step.tensors(found):
-                    adjoint[t] = np.divide(
-                        cells, tensors[t], out=np.zeros_like(cells), where=tensors[t] > 0
-                    )
+                    adjoint[t] = cells
                 continue
             depth[step.left] = below
             a, b = kept
@@ -257,16 +256,18 @@ def _matrices(step: Step, tensors: list) -> tuple[np.ndarray, np.ndarray | None]
     return a, b.reshape(step.right_matrix)
 
 
-def _evened(factors: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
-    """Factors whose products cannot underflow sooner than they do, and the log of what they were
-    multiplied by together."""
-    lifted = 0.0
-    for i, factor in enumerate(factors):
+def _evened(factors: list[np.ndarray]) -> tuple[list[tuple[np.ndarray, float]], float]:
+    """Factors whose products cannot underflow sooner than they do, each with what it was divided
+    by, and the log of what all of them were multiplied by together."""
+    evened, lifted = [], 0.0
+    for factor in factors:
         top = float(factor.max())
         if not _EVEN[0] < top < _EVEN[1] and _VANISHING < top < math.inf:
-            factors[i] = factor / top
+            evened.append((factor / top, top))
             lifted -= math.log(top)
-    return factors, lifted
+        else:
+            evened.append((factor, 1.0))
+    return evened, lifted
 
 
 def _put_back(step: Step, into: list, left: np.ndarray, right: np.ndarray | None) -> None:
