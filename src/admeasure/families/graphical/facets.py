@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 
+_SMALL = 1 << 12
+"""Tables of so few cells are summed all at once by a sparse matrix, larger ones each by itself."""
+
+
 class Layout:
     """Tables on `cliques` in C order, one after another in a flat array."""
 
@@ -48,14 +52,22 @@ class Facets:
 
     def __init__(self, cliques: Layout) -> None:
         self._cliques = cliques
-        facets = [
-            (t, clique[:axis] + clique[axis + 1 :])
-            for t, clique in enumerate(cliques.cliques)
-            for axis in range(len(clique))
-        ]
+        sets = cliques.cliques
+        facets = [(t, axis) for t, clique in enumerate(sets) for axis in range(len(clique))]
         self.parents = [t for t, _ in facets]
         """Which clique each is of."""
-        self.layout = Layout(cliques.levels, [facet for _, facet in facets])
+        self.layout = Layout(
+            cliques.levels, [sets[t][:axis] + sets[t][axis + 1 :] for t, axis in facets]
+        )
+        self._large = [
+            (f, *facet) for f, facet in enumerate(facets) if cliques.sizes[facet[0]] > _SMALL
+        ]
+        blocks: list[list[tuple[int, float]]] = [[] for _ in sets]
+        for f, (t, _) in enumerate(facets):
+            if cliques.sizes[t] <= _SMALL:
+                blocks[t].append((f, 1.0))
+        self._small_spread = meeting(cliques, self.layout, blocks)
+        self._small_sums = self._small_spread.T.tocsr()
         self.subsets = self._parted()
         """The smaller sets within a clique, the empty one too: each in the list of the smallest
         facet that has it."""
@@ -74,17 +86,22 @@ class Facets:
 
     def sums(self, tables: np.ndarray) -> np.ndarray:
         """The facets of the cliques' tables."""
+        found = self._small_sums @ tables
         views = self._cliques.views(tables)
-        found = [sum_axis(table, i).reshape(-1) for table in views for i in range(table.ndim)]
-        return np.concatenate([np.zeros(0), *found])
+        for f, t, axis in self._large:
+            a, b = self.layout.bounds[f : f + 2]
+            found[a:b] = sum_axis(views[t], axis).reshape(-1)
+        return found
 
     def spread(self, facets: np.ndarray, into: np.ndarray) -> None:
         """Add to every cell of the cliques' tables what their facets hold there: the transpose of
         `sums`."""
-        found = iter(self.layout.views(facets))
-        for table in self._cliques.views(into):
-            for i in range(table.ndim):
-                table += next(found).reshape(*table.shape[:i], 1, *table.shape[i + 1 :])
+        into += self._small_spread @ facets
+        views = self._cliques.views(into)
+        for f, t, axis in self._large:
+            a, b = self.layout.bounds[f : f + 2]
+            table = views[t]
+            table += facets[a:b].reshape(*table.shape[:axis], 1, *table.shape[axis + 1 :])
 
 
 def meeting(

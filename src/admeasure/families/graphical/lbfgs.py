@@ -22,8 +22,13 @@ _SMALLEST_STEP = 1e-10
 class Curvature(Protocol):
     """The curvature at one point, nearly."""
 
-    def solve(self, vector: np.ndarray, /) -> np.ndarray:
-        """Its inverse times the vector, at less than a right angle to it."""
+    def leap(self, pull: np.ndarray, /) -> np.ndarray:
+        """A step that may be large, to where the gradient has changed by `pull`."""
+        ...
+
+    def solve(self, pull: np.ndarray, /) -> np.ndarray:
+        """The inverse of the curvature times the vector. Neither of the two is at a right angle
+        to it or beyond."""
         ...
 
 
@@ -63,7 +68,7 @@ def minimise(
         slope = float(point.gradient @ direction)
         if not slope < 0:
             pairs.clear()
-            direction = point.curvature.solve(-point.gradient)
+            direction = point.curvature.leap(-point.gradient)
             slope = float(point.gradient @ direction)
         found, tried = _search(function, point, direction, slope)
         evaluations += tried
@@ -83,16 +88,17 @@ def minimise(
 
 def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
     q = -point.gradient
+    if not pairs:
+        return point.curvature.leap(q)
     kept = []
     for s, y, rho in reversed(pairs):
         alpha = rho * float(s @ q)
         q -= alpha * y
         kept.append(alpha)
     q = point.curvature.solve(q)
-    if pairs:
-        # The inverse knows how curvatures compare, the last step how large they are.
-        _, y, rho = pairs[-1]
-        q *= 1.0 / (rho * float(y @ point.curvature.solve(y)))
+    # The inverse knows how curvatures compare, the last step how large they are.
+    _, y, rho = pairs[-1]
+    q *= 1.0 / (rho * float(y @ point.curvature.solve(y)))
     for (s, y, rho), alpha in zip(pairs, reversed(kept), strict=True):
         q += (alpha - rho * float(y @ q)) * s
     return q

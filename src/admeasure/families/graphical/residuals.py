@@ -75,6 +75,7 @@ class Effects:
                 for t, held in zip(facets.parents, facets.subsets, strict=True)
             ],
         )
+        self._drop = self._lift.T.tocsr()
         of_tops = [weights[clique] for clique in cliques.cliques]
         self._top_weights = cliques.each(of_tops)
         self._less_top_means = _SignedMeans(
@@ -94,7 +95,7 @@ class Effects:
     def bend(self, tables: np.ndarray) -> np.ndarray:
         """The gradient by the tables of half the sum over A of weight_A |theta_A|^2."""
         sums = self._facets.sums(tables)
-        means = self._lift.T @ sums
+        means = self._drop @ sums
         pull = self._weights * (means + self._less_means.of(means))
         found = self._top_weights * tables
         self._facets.spread(self._lift @ pull + self._less_top_means.of(sums), found)
@@ -128,6 +129,7 @@ class _SignedMeans:
         below = Layout(above.levels, [subset for sets in held for subset in sets])
         places = itertools.count()
         self._matrix = meeting(above, below, [[(next(places), 1.0) for _ in sets] for sets in held])
+        self._transposed = self._matrix.T.tocsr()
         factors = [
             weight
             * (-1) ** (len(whole) - len(subset))
@@ -138,4 +140,4 @@ class _SignedMeans:
         self._factors = below.each(factors)
 
     def of(self, tables: np.ndarray) -> np.ndarray:
-        return self._matrix @ (self._factors * (self._matrix.T @ tables))
+        return self._matrix @ (self._factors * (self._transposed @ tables))
