@@ -31,6 +31,10 @@ class Curvature(Protocol):
         to it or beyond."""
         ...
 
+    def squared(self, pull: np.ndarray, /) -> float:
+        """The vector times what `solve` says of it."""
+        ...
+
 
 @dataclass(frozen=True)
 class Point:
@@ -98,7 +102,7 @@ def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) 
     q = point.curvature.solve(q)
     # The inverse knows how curvatures compare, the last step how large they are.
     _, y, rho = pairs[-1]
-    q *= 1.0 / (rho * float(y @ point.curvature.solve(y)))
+    q *= 1.0 / (rho * point.curvature.squared(y))
     for (s, y, rho), alpha in zip(pairs, reversed(kept), strict=True):
         q += (alpha - rho * float(y @ q)) * s
     return q

@@ -89,6 +89,7 @@ class Plan:
         self.cliques = tuple(cliques)
         self.steps: list[Step | Bucket] = []
         self._axes: list[Clique] = list(self.cliques)
+        self._splits: dict[tuple[int, ...], tuple[float, list[int], list[int]]] = {}
         self.scalars = self._plan(tree)
         """The tensors that are left at the end, one for each component."""
 
@@ -178,6 +179,12 @@ class Plan:
 
     def _split(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
         """The cheapest way to part a bucket into two groups that are multiplied, then joined."""
+        key = tuple(bucket)
+        if key not in self._splits:  # most buckets wait unchanged for several steps
+            self._splits[key] = self._cheapest(bucket)
+        return self._splits[key]
+
+    def _cheapest(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
         if len(bucket) > _MAX_SPLIT:
             bucket = sorted(bucket, key=lambda t: cells_of(self.levels, self._axes[t]))
             half = [bucket[0]], bucket[1:]

@@ -106,13 +106,19 @@ class Local:
 
     def solve(self, change: np.ndarray) -> np.ndarray:
         """The same for a small change."""
+        return self._joined(change, *self._small(change))
+
+    def squared(self, change: np.ndarray) -> float:
+        """The change times the step."""
+        step, inner_change, inner = self._small(change)
+        along = float(change @ step)
+        return max(along + float(inner_change @ (inner * self._regions.numbers)), _DOWNHILL * along)
+
+    def _small(self, change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        step = change / (self.counts + self._regions.slack)
         inner_change = self._sums(change)
-        return self._joined(
-            change,
-            change / (self.counts + self._regions.slack),
-            inner_change,
-            _CAREFUL * inner_change / (self._inner_counts + self._regions.inner_slack),
-        )
+        inner = _CAREFUL * inner_change / (self._inner_counts + self._regions.inner_slack)
+        return step, inner_change, inner
 
     def _joined(
         self, change: np.ndarray, step: np.ndarray, inner_change: np.ndarray, inner: np.ndarray
