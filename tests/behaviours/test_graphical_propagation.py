@@ -16,19 +16,23 @@ from admeasure.families.graphical import (
     cuts,
     plan,
     propagation,
+    triangle,
 )
 from admeasure.families.graphical.beliefs import calibrate
 from admeasure.families.graphical.contraction import Contraction
 from admeasure.families.graphical.propagation import Propagation
 
 
-@pytest.fixture(params=["two at a time", "all at once"], autouse=True)
+@pytest.fixture(params=["two at a time", "all at once", "level by level"], autouse=True)
 def products(request, monkeypatch):
     """Small tables are multiplied two at a time; here they are also treated as large ones are."""
-    if request.param == "all at once":
+    if request.param != "two at a time":
         monkeypatch.setattr(plan, "_FUSED_CELLS", 1)
         monkeypatch.setattr(plan, "_FUSED_COST", 0.0)
         monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
+        monkeypatch.setattr(triangle, "_CACHE_CELLS", 4)
+    if request.param == "level by level":
+        monkeypatch.setattr(triangle.Triangle, "of", lambda *_: None)
     return request.param
 
 
@@ -108,7 +112,7 @@ def test_three_overlapping_tables_are_multiplied_all_at_once_where_they_are_larg
     cliques = [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
     for levels in ((2, 3, 4, 5), (20, 25, 30, 35)):
         steps = plan.Plan(Tree.build(levels, cliques), cliques).steps
-        fused = products == "all at once" or levels[0] == 20
+        fused = products != "two at a time" or levels[0] == 20
         assert any(isinstance(step, plan.Bucket) for step in steps) == fused
 
 
