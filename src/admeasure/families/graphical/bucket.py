@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.tables import sum_axis
+from admeasure.families.graphical.tables import summed_onto
 from admeasure.families.graphical.triangle import Triangle
 
 _CACHE_CELLS = 1 << 16
@@ -129,21 +129,4 @@ def _joined(
 
 def _add_up(table: np.ndarray, k: int, found: Sequence[np.ndarray]) -> None:
     for into in found:
-        into[k] = _projected(table, into.shape[1:])
-
-
-def _projected(table: np.ndarray, onto: tuple[int, ...]) -> np.ndarray:
-    """The sum over the axes of which `onto` has length 1, neighbouring axes together."""
-    shape = table.shape
-    end = len(shape)
-    while end:
-        start = end - 1
-        is_kept = onto[start] == shape[start]
-        while start and (onto[start - 1] == shape[start - 1]) == is_kept:
-            start -= 1
-        if not is_kept:
-            run = math.prod(shape[start:end])
-            after = math.prod(onto[end:])
-            table = sum_axis(table.reshape(-1, run, after), 1)
-        end = start
-    return table.reshape(onto)
+        into[k] = summed_onto(table, into.shape[1:])

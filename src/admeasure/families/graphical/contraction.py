@@ -26,7 +26,7 @@ import numpy as np
 
 from admeasure.families.graphical import bucket
 from admeasure.families.graphical.facets import Layout
-from admeasure.families.graphical.plan import Bucket, Plan, Step
+from admeasure.families.graphical.plan import Absorb, Bucket, Plan, Step
 from admeasure.families.graphical.tree import Clique, Tree
 
 Result = tuple[float, np.ndarray]
@@ -93,6 +93,9 @@ class Contraction:
             if isinstance(step, Bucket):
                 kept, lifted = _evened(step.views(tensors))
                 r = bucket.summed([factor for factor, _ in kept], step.out_shape)
+            elif isinstance(step, Absorb):
+                kept, lifted = step.view(tensors), 0.0
+                r = np.multiply(tensors[step.right], kept, order="C")
             else:
                 kept, lifted = _matrices(step, tensors), 0.0
                 a, b = kept
@@ -136,6 +139,12 @@ class Contraction:
                 for t, cells in step.tensors(found):
                     adjoint[t] = cells
                 continue
+            if isinstance(step, Absorb):
+                depth[step.left] = depth[step.right] = below
+                down = np.ascontiguousarray(down)
+                adjoint[step.right] = down * kept
+                adjoint[step.left] = step.tensor(down * tensors[step.right])
+                continue
             depth[step.left] = below
             a, b = kept
             if b is None:
@@ -161,6 +170,10 @@ class Contraction:
                 views = step.views(tensors)
                 tensors[step.out] = bucket.log_summed(views, step.out_shape)
                 kept.append(views)
+                continue
+            if isinstance(step, Absorb):
+                tensors[step.out] = step.view(tensors) + tensors[step.right]
+                kept.append(None)
                 continue
             a, b = _matrices(step, tensors)
             ea, shift = _scaled(a)
@@ -190,6 +203,10 @@ class Contraction:
                 for t, cells in step.tensors(found):
                     share[t] = cells
                 continue
+            if isinstance(step, Absorb):
+                share[step.right] = share[step.out]
+                share[step.left] = step.tensor(share[step.out])
+                continue
             ea, eb, r = operands
             nb, ni, _ = step.left_matrix
             nj = step.right_matrix[1]
@@ -216,6 +233,9 @@ class Contraction:
             if isinstance(step, Bucket):
                 tensors[step.out] = bucket.log_summed(step.views(tensors), step.out_shape)
                 continue
+            if isinstance(step, Absorb):
+                tensors[step.out] = step.view(tensors) + tensors[step.right]
+                continue
             a, b = _matrices(step, tensors)
             r = _log_sum(a, 2) if b is None else _log_times(a, b.transpose(0, 2, 1))
             tensors[step.out] = r.reshape(step.out_shape)
@@ -230,6 +250,11 @@ class Contraction:
                 shared = np.exp(tensors[step.out] + adjoint[step.out])
                 found = bucket.log_shares(step.views(tensors), tensors[step.out], shared)
                 for t, cells in step.tensors(found):
+                    adjoint[t] = _log(cells) - np.where(cells > 0, tensors[t], 0.0)
+                continue
+            if isinstance(step, Absorb):
+                shared = np.exp(tensors[step.out] + adjoint[step.out])
+                for t, cells in ((step.left, step.tensor(shared)), (step.right, shared)):
                     adjoint[t] = _log(cells) - np.where(cells > 0, tensors[t], 0.0)
                 continue
             a, b = _matrices(step, tensors)

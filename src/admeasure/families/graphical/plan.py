@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from admeasure.families.graphical.tables import summed_onto
 from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
 
 _MAX_SPLIT = 9
@@ -49,6 +50,31 @@ class Step:
     right_back: tuple[int, ...] = ()
     summed: int = 1
     ones: np.ndarray = field(default_factory=lambda: np.ones(1))
+
+
+@dataclass(slots=True)
+class Absorb:
+    """R = A B, axes as B's, which has all attributes of A.
+
+    `perm` puts the axes of A in B's order, which gives it `shape`; `spread` is that with a 1 for
+    each attribute that it lacks.
+    """
+
+    left: int
+    right: int
+    out: int
+    perm: tuple[int, ...]
+    shape: tuple[int, ...]
+    spread: tuple[int, ...]
+    out_shape: tuple[int, ...]
+
+    def view(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
+        return tensors[self.left].transpose(self.perm).reshape(self.spread)
+
+    def tensor(self, table: np.ndarray) -> np.ndarray:
+        """What a table says of A, summed over what A lacks, axes in A's own order."""
+        found = summed_onto(table, self.spread)
+        return found.reshape(self.shape).transpose(np.argsort(self.perm))
 
 
 @dataclass(slots=True)
@@ -87,7 +113,7 @@ class Plan:
     def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
         self.levels = tree.levels
         self.cliques = tuple(cliques)
-        self.steps: list[Step | Bucket] = []
+        self.steps: list[Step | Absorb | Bucket] = []
         self._axes: list[Clique] = list(self.cliques)
         self._splits: dict[tuple[int, ...], tuple[float, list[int], list[int]]] = {}
         self.scalars = self._plan(tree)
@@ -213,7 +239,10 @@ class Plan:
 
     def _join(self, live, holders, left: int, right: int) -> int:
         done = {a for a in self._axes[left] if holders[a] <= {left, right}}
-        out = self._binary(left, right, done)
+        if not done and set(self._axes[left]) <= set(self._axes[right]):
+            out = self._absorbed(left, right)
+        else:
+            out = self._binary(left, right, done)
         self._replace(live, holders, (left, right), out)
         return out
 
@@ -275,6 +304,24 @@ class Plan:
                     for axes in held
                 ),
                 out_shape=self._shape(order),
+            )
+        )
+        return out
+
+    def _absorbed(self, left: int, right: int) -> int:
+        a_axes, b_axes = self._axes[left], self._axes[right]
+        held = [a for a in b_axes if a in a_axes]
+        self._axes.append(b_axes)
+        out = len(self._axes) - 1
+        self.steps.append(
+            Absorb(
+                left,
+                right,
+                out,
+                perm=tuple(a_axes.index(a) for a in held),
+                shape=self._shape(held),
+                spread=tuple(self.levels[a] if a in held else 1 for a in b_axes),
+                out_shape=self._shape(b_axes),
             )
         )
         return out

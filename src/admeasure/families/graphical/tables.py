@@ -25,6 +25,23 @@ def sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
     return table.sum(axis=axis)
 
 
+def summed_onto(table: np.ndarray, onto: tuple[int, ...]) -> np.ndarray:
+    """The sum over the axes of which `onto` has length 1, neighbouring axes together."""
+    shape = table.shape
+    end = len(shape)
+    while end:
+        start = end - 1
+        is_kept = onto[start] == shape[start]
+        while start and (onto[start - 1] == shape[start - 1]) == is_kept:
+            start -= 1
+        if not is_kept:
+            run = math.prod(shape[start:end])
+            after = math.prod(onto[end:])
+            table = sum_axis(table.reshape(-1, run, after), 1)
+        end = start
+    return table.reshape(onto)
+
+
 def project(table: np.ndarray, clique: Clique, onto: Iterable[int]) -> np.ndarray:
     """The marginal on `onto` of a table on `clique`, largest axes summed out first."""
     kept = set(onto)
