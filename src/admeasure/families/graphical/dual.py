@@ -71,14 +71,13 @@ class Dual:
             {subset: variance[subset] * centred(table) for subset, table in seen.items()}
         )
         self._tau = layout.each([math.sqrt(variance[clique]) for clique in self._cliques])
-        bend = {
-            subset: weight * cells[subset] ** 2 * math.prod(1 - 1 / levels[a] for a in subset)
-            for subset, weight in slack.items()
-        }
-        self._stiffness = {
-            region: max(sum(bend[s] for s in subsets(region)) / size**2, _SOFTEST)
-            for region, size in cells.items()
-        }
+        self._stiffness = {}
+        for clique, size in zip(self._cliques, layout.sizes, strict=True):
+            bend = sum(
+                slack[s] * (cells[s] / size) ** 2 * math.prod(1 - 1 / levels[a] for a in s)
+                for s in subsets(clique)
+            )
+            self._stiffness[clique] = max(bend, _SOFTEST)
         self._regions = Regions(layout, self._facets, self._stiffness)
 
     def _prepare_contraction(self, tree: Tree, zeros: Sequence[Zeros]) -> None:

@@ -34,6 +34,7 @@ _CAREFUL = 0.8
 """How much of the smaller regions is taken after the first step. With all of it, tables whose cells
 are mostly empty take longer (measured)."""
 _LARGE_STEP = 0.3
+"""Up to this a step is as good as that of a small change; beyond, it takes so many of Newton's."""
 _NEWTON = 2
 _LARGEST = 700.0
 """exp of more overflows."""
@@ -55,7 +56,7 @@ class Regions:
     """The regions of `cliques`, none of which holds another."""
 
     def __init__(self, cliques: Layout, facets: Facets, slack: Mapping[Clique, float]) -> None:
-        """`slack` is k, for every region."""
+        """`slack` is k, for every clique."""
         self.facets = facets
         self.slack = cliques.each([slack[clique] for clique in cliques.cliques])
         tops = set(cliques.cliques)
