@@ -53,7 +53,6 @@ class Contraction:
 
     def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
         levels = tree.levels
-        self.levels = levels
         self.cliques = tuple(cliques)
         self._plan = Plan(tree, self.cliques)
         self.layout = Layout(levels, self.cliques)
@@ -246,15 +245,14 @@ class Contraction:
         for t in scalars:
             adjoint[t] = -np.asarray(tensors[t])
         for step in reversed(steps):
-            if isinstance(step, Bucket):
+            if not isinstance(step, Step):
                 shared = np.exp(tensors[step.out] + adjoint[step.out])
-                found = bucket.log_shares(step.views(tensors), tensors[step.out], shared)
-                for t, cells in step.tensors(found):
-                    adjoint[t] = _log(cells) - np.where(cells > 0, tensors[t], 0.0)
-                continue
-            if isinstance(step, Absorb):
-                shared = np.exp(tensors[step.out] + adjoint[step.out])
-                for t, cells in ((step.left, step.tensor(shared)), (step.right, shared)):
+                if isinstance(step, Absorb):
+                    found = [(step.left, step.tensor(shared)), (step.right, shared)]
+                else:
+                    views = step.views(tensors)
+                    found = step.tensors(bucket.log_shares(views, tensors[step.out], shared))
+                for t, cells in found:
                     adjoint[t] = _log(cells) - np.where(cells > 0, tensors[t], 0.0)
                 continue
             a, b = _matrices(step, tensors)

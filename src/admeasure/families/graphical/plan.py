@@ -7,8 +7,9 @@ are parted into two groups, each is multiplied, and the two are joined by one ba
 
 where k are the attributes that nothing else holds. Where tensors overlap in such a way that one of
 these products would be nearly as large as all of them together, the attribute is summed out of all
-at once (`bucket`). An attribute goes only while it is in a single node of what is left of the tree,
-so that no tensor is larger than a node.
+at once (`bucket`). A tensor whose attributes another one has is multiplied into that one, whose
+cells stay where they are. An attribute goes only while it is in a single node of what is left of
+the tree, so that no tensor is larger than a node.
 """
 
 from __future__ import annotations
@@ -255,6 +256,11 @@ class Plan:
         for a in self._axes[new]:
             holders[a].add(new)
 
+    def _made(self, axes: Iterable[int]) -> int:
+        """The number of the tensor that the next step makes."""
+        self._axes.append(tuple(axes))
+        return len(self._axes) - 1
+
     def _shape(self, axes: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.levels[a] for a in axes)
 
@@ -264,8 +270,7 @@ class Plan:
         order = [*kept, *attributes]
         perm = tuple(axes.index(a) for a in order)
         rows, k = cells_of(self.levels, kept), cells_of(self.levels, attributes)
-        self._axes.append(tuple(kept))
-        out = len(self._axes) - 1
+        out = self._made(kept)
         self.steps.append(
             Step(
                 t,
@@ -287,8 +292,7 @@ class Plan:
     def _fused(self, bucket: list[int], attribute: int) -> int:
         union = {a for t in bucket for a in self._axes[t]} - {attribute}
         order = sorted(union, key=lambda a: (self.levels[a], a))  # long rows of cells come last
-        self._axes.append(tuple(order))
-        out = len(self._axes) - 1
+        out = self._made(order)
         held = [[a for a in (attribute, *order) if a in self._axes[t]] for t in bucket]
         self.steps.append(
             Bucket(
@@ -311,8 +315,7 @@ class Plan:
     def _absorbed(self, left: int, right: int) -> int:
         a_axes, b_axes = self._axes[left], self._axes[right]
         held = [a for a in b_axes if a in a_axes]
-        self._axes.append(b_axes)
-        out = len(self._axes) - 1
+        out = self._made(b_axes)
         self.steps.append(
             Absorb(
                 left,
@@ -337,8 +340,7 @@ class Plan:
         a_perm = tuple(a_axes.index(a) for a in a_order)
         b_perm = tuple(b_axes.index(a) for a in b_order)
         nb, ni, nj, nk = (cells_of(self.levels, group) for group in (shared, i, j, k))
-        self._axes.append(out_axes)
-        out = len(self._axes) - 1
+        out = self._made(out_axes)
         self.steps.append(
             Step(
                 left,

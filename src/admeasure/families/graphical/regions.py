@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.families.graphical.facets import Facets, Layout, meeting
-from admeasure.families.graphical.residuals import subsets
+from admeasure.families.graphical.residuals import closure, subsets
 from admeasure.families.graphical.tree import Clique
 
 _DOWNHILL = 0.25
@@ -42,8 +42,7 @@ _LARGEST = 700.0
 
 def counting_numbers(cliques: tuple[Clique, ...]) -> dict[Clique, int]:
     """c_R of every region, where it is not 0."""
-    by_size = sorted({s for c in cliques for s in subsets(c)}, key=lambda s: (-len(s), s))
-    left = dict.fromkeys(by_size, 1)
+    left = dict.fromkeys(reversed(closure(cliques)), 1)
     for region, number in left.items():
         if number:
             for subset in subsets(region):
