@@ -40,7 +40,7 @@ style: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 audit: $(VENV)/.installed-dev
-	$(BIN)/pytest -q -n 2 tests/privacy
+	ADMEASURE_AUDIT=full $(BIN)/pytest -q -n 2 tests/privacy
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no benchmark tables at {folder}; set ADMEASURE_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def times() -> Callable[[int, int], int]:
+    """How often an attack is made: `times(few, full)` is `few` with every change, and `full` where
+    ADMEASURE_AUDIT is "full", as `make audit` sets it."""
+    return lambda few, full: full if os.environ.get("ADMEASURE_AUDIT") == "full" else few
