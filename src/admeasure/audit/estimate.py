@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, ndtri
 
 
 def clopper_pearson(successes: int, trials: int, alpha: float) -> tuple[float, float]:
@@ -27,10 +27,10 @@ def clopper_pearson(successes: int, trials: int, alpha: float) -> tuple[float, f
     >>> low, round(high, 4)
     (0.0, 0.2589)
     """
-    low = float(beta.ppf(alpha, successes, trials - successes + 1)) if successes else 0.0
+    low = float(betaincinv(successes, trials - successes + 1, alpha)) if successes else 0.0
     high = 1.0
     if successes < trials:
-        high = float(beta.ppf(1 - alpha, successes + 1, trials - successes))
+        high = float(betaincinv(successes + 1, trials - successes, 1 - alpha))
     return low, high
 
 
@@ -56,7 +56,7 @@ def mu_lower(
     best = 0.0
     for low, high in _events(under_d, under_other, thresholds, alpha):
         if low > 0 and high < 1:
-            best = max(best, float(norm.ppf(low) - norm.ppf(high)))
+            best = max(best, float(ndtri(low) - ndtri(high)))
     return best
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from admeasure.cli.console import table
 from admeasure.conclusions import Verdict
-from admeasure.report.html import sure
 
 
 def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """A table of the verdicts, and what its words mean; nothing where there are none."""
     if not verdicts:
         return []
+    from admeasure.report.html import sure
+
     rows = [
         [v.name, v.verdict, "agrees" if v.in_release else "disagrees", sure(v)] for v in verdicts
     ]

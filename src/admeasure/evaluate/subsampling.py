@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import binom
 
 LARGEST_SAMPLE = 10**12
 """Beyond this many records a sample is taken to be the table itself."""
@@ -56,6 +55,8 @@ class Resampling:
 
     def curve(self) -> Callable[[int], float]:
         """The mean over queries of weight times expected L1 error, as a function of K."""
+        from scipy.stats import binom  # takes half a second to import: who asks for it pays
+
         counts = list(self._weights)
         shares = np.array(counts, dtype=np.float64) / self.rows
         weights = np.array(list(self._weights.values())) / max(1, self._queries)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Generic, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
 from admeasure.families.answers import to_simplex
 from admeasure.families.reweighting import Target, W, Working, targets
@@ -116,6 +115,8 @@ class ExactProjection(Generic[W]):
             return value, np.concatenate([off + self.gamma, -off + self.gamma])
 
         # λ = λ⁺ - λ⁻ with both at least 0 makes the norm smooth.
+        from scipy.optimize import minimize
+
         found = minimize(
             objective,
             np.zeros(2 * a.size),

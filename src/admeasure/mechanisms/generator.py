@@ -17,6 +17,7 @@ import numpy as np
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ResourceError, UsageError, WorkloadError
+from admeasure.extras import need
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import physical_megabytes
@@ -98,6 +99,8 @@ def size_of(name: str, options: Options, domain: Domain) -> Size:
 
 def check(name: str, options: Options, domain: Domain, workload: Workload) -> None:
     """Refuse what cannot be served; nothing is charged yet."""
+    need("jax", "gradient", name)
+    need("optax", "gradient", name)
     for query in workload.queries:
         if len(query.columns) > MOST_COLUMNS:
             raise WorkloadError(

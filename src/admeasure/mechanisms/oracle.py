@@ -20,8 +20,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import LinearConstraint, milp
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
@@ -196,6 +194,9 @@ class Oracle:
             return Found({}, proved=True)
         places = [(i, j) for i, entries in enumerate(rows) for j in entries]
         values = [v for entries in rows for v in entries.values()]
+        from scipy import sparse
+        from scipy.optimize import LinearConstraint, milp
+
         matrix = sparse.csr_matrix((values, tuple(zip(*places, strict=True))), (len(rows), size))
         found = milp(
             objective,

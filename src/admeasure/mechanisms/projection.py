@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
+from admeasure.extras import need
 from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
 from admeasure.loop import adaptive_measurements
 from admeasure.mechanisms.base import Item, Outcome, Plan
@@ -87,6 +88,8 @@ def check_options(name: str, options: Projection) -> None:
 
 def check(name: str, options: Projection, domain: Domain, workload: Workload) -> None:
     """Refuse what cannot be served; nothing is charged yet."""
+    need("jax", "gradient", name)
+    need("optax", "gradient", name)
     for query in workload.queries:
         if len(query.columns) > MOST_COLUMNS:
             raise WorkloadError(

@@ -34,7 +34,7 @@ from random import Random
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError, ResourceError, UsageError
@@ -183,7 +183,7 @@ def screen(
                 for name, table in public.items()
             }
     alternative = _alternative(schema.domain, workload, schema.unit, fit_rho, total)
-    reach = float(norm.ppf(0.5 + confidence / 2))
+    reach = float(ndtri(0.5 + confidence / 2))
     errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}
     scale = next(iter(measured.values())).sigma / GRID / total  # the same for all
     resolution = reach * math.sqrt(2) * scale

@@ -29,12 +29,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
+from statistics import NormalDist
 from typing import Literal, cast
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr, ndtr
-from scipy.stats import norm
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
@@ -45,6 +43,8 @@ from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
+
+SQRT2 = math.sqrt(2)
 
 Kind = Literal["supported", "unsupported", "trivial"]
 
@@ -85,12 +85,14 @@ def unit_norm(cells: int, beta: float) -> float:
     def bound(log_theta: float) -> float:
         theta = math.exp(log_theta)
         return (
-            -math.log(beta) + cells * (theta**2 / 2 + math.log(2) + float(log_ndtr(theta)))
+            -math.log(beta) + cells * (theta**2 / 2 + math.log1p(math.erf(theta / SQRT2)))
         ) / theta
 
     # θ = sqrt(2 log(1/beta) / n) would be best for normal tails of variance 1; it is within a
     # factor of two of the best θ here, and any θ gives a valid bound.
     guess = math.log(math.sqrt(-2 * math.log(beta) / cells))
+    from scipy.optimize import minimize_scalar  # takes long to import: who asks for it pays
+
     best = minimize_scalar(bound, bounds=(guess - 3, guess + 3), method="bounded")
     return min(bound(float(best.x)), bound(guess))
 
@@ -104,7 +106,7 @@ def paper_noise_norm(sigma: float, cells: int, beta: float) -> float:
 def folded_mean(x: float, sigma: float) -> float:
     """E|x + z| for z normal with scale sigma: the mean of a folded normal."""
     t = x / sigma
-    return sigma * HALF_NORMAL * math.exp(-t * t / 2) + x * (1 - 2 * float(ndtr(-t)))
+    return sigma * HALF_NORMAL * math.exp(-t * t / 2) + x * math.erf(t / SQRT2)
 
 
 def error_behind(observed: float, sigma: float, cells: int, beta: float) -> float:
@@ -119,6 +121,8 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
         return 0.0
     if folded_mean(mean, sigma) <= mean:  # far beyond the noise, where E|x + z| rounds to x
         return cells * mean
+    from scipy.optimize import brentq
+
     per_cell = cast(float, brentq(lambda x: folded_mean(x, sigma) - mean, 0.0, mean))
     return cells * per_cell
 
@@ -143,7 +147,7 @@ class EstimateNoise:
 
     def tail(self, beta: float) -> float:
         """One cell of ȳ - M passes this upwards with probability at most beta."""
-        return self.sigma * float(norm.isf(self.part * beta / self.folds))
+        return self.sigma * -NormalDist().inv_cdf(self.part * beta / self.folds)
 
 
 STEP, SPREAD = 1.1, 20

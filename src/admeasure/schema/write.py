@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 
 from admeasure.errors import UsageError
@@ -46,6 +45,8 @@ def write_table(columns: Mapping[str, Any], path: str | Path) -> None:
         f'CAST(c{i} AS {kind}) AS "{name.replace(chr(34), chr(34) * 2)}"'
         for i, (name, (_, kind)) in enumerate(zip(columns, arrays, strict=True))
     )
+    import duckdb  # late: answering a question needs none of it
+
     with _in_place_of(path) as beside, duckdb.connect() as connection:
         # 0: arrays of objects are texts; DuckDB would otherwise guess from the first thousand.
         connection.execute("SET pandas_analyze_sample = 0")

@@ -6,14 +6,13 @@ that installs it.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from admeasure.errors import UsageError
+from admeasure.extras import need
 from admeasure.schema.model import Schema
 from admeasure.sources import Source
 
@@ -48,12 +47,12 @@ def open_source(
     """
     scheme = _scheme(data)
     if scheme in SPARK_SCHEMES or _comes_from(data, "pyspark"):
-        _need("pyspark", "spark", "Spark")
+        need("pyspark", "spark", "Reading a table of Spark")
         from admeasure.sources.spark import open_spark
 
         return open_spark(data, schema, progress=progress)
     if scheme in WAREHOUSE_SCHEMES or _comes_from(data, "ibis"):
-        _need("ibis", "warehouse", "a warehouse")
+        need("ibis", "warehouse", "Reading a table of a warehouse")
         from admeasure.sources.warehouse import open_warehouse
 
         return open_warehouse(data, schema, memory_megabytes=memory_megabytes, progress=progress)
@@ -103,11 +102,3 @@ def _comes_from(data: Any, library: str) -> bool:
     """Whether an object is of a library's own type. Nothing is imported to find out."""
     module = type(data).__module__
     return module.partition(".")[0] == library and not module.startswith("pyspark.pandas")
-
-
-def _need(module: str, extra: str, what: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise UsageError(
-            f"Reading a table of {what} needs {module}, which is not installed. "
-            f"Install it with: pip install 'admeasure[{extra}]'"
-        )

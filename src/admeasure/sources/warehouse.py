@@ -25,6 +25,7 @@ import numpy as np
 
 from admeasure.domain import Columns, canonical
 from admeasure.errors import DataError, ResourceError, UsageError
+from admeasure.extras import need
 from admeasure.joints import homes, summed
 from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
@@ -142,13 +143,9 @@ def connect(data: Any) -> Database:
 
 
 def _postgres() -> Any:
-    try:
-        from admeasure.sources import warehouse_postgres
-    except ImportError:
-        raise UsageError(
-            "Reading a table of PostgreSQL needs psycopg, which is not installed. "
-            "Install it with: pip install 'admeasure[warehouse]'"
-        ) from None
+    need("psycopg", "warehouse", "Reading a table of PostgreSQL")
+    from admeasure.sources import warehouse_postgres
+
     return warehouse_postgres
 
 

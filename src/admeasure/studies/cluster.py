@@ -7,7 +7,6 @@ study, which alone writes them. A job whose machine is lost is run again elsewhe
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from admeasure.errors import UsageError
+from admeasure.extras import need
 from admeasure.limits import Limits
 from admeasure.studies.lines import Record
 from admeasure.studies.process import DIED, MEGABYTE, ONE_THREAD, failed, run_process
@@ -35,11 +35,7 @@ def run_on_ray(
     `address` is "local" (a cluster of this machine alone, for this study), "auto" (the one this
     machine belongs to), or a head node's. `workers` limits how many run at a time.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise UsageError(
-            "Running on a cluster needs ray, which is not installed. "
-            "Install it with: pip install 'admeasure[cluster]'"
-        )
+    need("ray", "cluster", "Running on a cluster")
     import ray
 
     mine = not ray.is_initialized()

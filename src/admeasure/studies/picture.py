@@ -7,12 +7,12 @@ a parameter study.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
+from admeasure.extras import need
 from admeasure.studies.table import Cell, panels
 
 Point = tuple[str, float, Cell]
@@ -23,11 +23,7 @@ def check_picture(path: Path) -> None:
     """Refuse before any work is done."""
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UsageError(f"Cannot draw {path.name!r}: its suffix is not .png, .svg or .pdf.")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError(
-            "A picture needs matplotlib, which is not installed. "
-            "Install it with: pip install 'admeasure[bench]'"
-        )
+    need("matplotlib", "bench", "A picture")
 
 
 def draw(cells: Sequence[Cell], measure: str, path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError
+from admeasure.extras import need
 from admeasure.families.products.tensor import Layout
 
 FORMAT = "admeasure generator 1"
@@ -121,6 +122,7 @@ class Generator:
 
     def rows(self, layout: Layout) -> np.ndarray:
         """P, of shape (width, rows)."""
+        need("jax", "gradient", "A model that is a network")
         from jax import numpy as jnp
 
         made = product_rows(self.parameters, jnp.asarray(self.noise), blocks_of(layout))
