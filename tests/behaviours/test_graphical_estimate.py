@@ -12,9 +12,9 @@ from admeasure.errors import ReleaseError, UsageError
 from admeasure.families.graphical import (
     Accuracy,
     ContradictionError,
-    GraphicalModel,
+    JunctionTree,
+    MarkovRandomField,
     Observation,
-    Tree,
     Zeros,
     estimate,
 )
@@ -170,7 +170,7 @@ def test_a_larger_tree_does_not_change_the_fit():
     levels, seen, _ = problem(6)
     whole = tuple(range(len(levels)))
     small = estimate(levels, seen, accuracy=EXACT)
-    large = estimate(levels, seen, accuracy=EXACT, tree=Tree.build(levels, [whole]))
+    large = estimate(levels, seen, accuracy=EXACT, tree=JunctionTree.build(levels, [whole]))
     np.testing.assert_allclose(small.model.marginal(whole), large.model.marginal(whole), atol=1e-3)
 
 
@@ -270,7 +270,9 @@ def test_a_measurement_that_cannot_be_used_is_refused(observation, message):
 
 def test_a_tree_without_a_measured_clique_is_refused():
     with pytest.raises(UsageError, match="Extend it"):
-        estimate((2, 2), [Observation((0, 1), np.ones((2, 2)), 1.0)], tree=Tree.build((2, 2), []))
+        estimate(
+            (2, 2), [Observation((0, 1), np.ones((2, 2)), 1.0)], tree=JunctionTree.build((2, 2), [])
+        )
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_a_model_survives_storage_as_plain_arrays(tmp_path):
     model = estimate(levels, seen, zeros=rules).model
     np.savez(tmp_path / "model.npz", **model.arrays())
     with np.load(tmp_path / "model.npz", allow_pickle=False) as stored:
-        back = GraphicalModel.from_arrays(stored)
+        back = MarkovRandomField.from_arrays(stored)
     whole = tuple(range(len(levels)))
     np.testing.assert_array_equal(back.marginal(whole), model.marginal(whole))
     assert back.megabytes == model.megabytes
@@ -323,10 +325,10 @@ def test_a_damaged_model_is_refused(damage):
     arrays = estimate(levels, seen).model.arrays()
     damage(arrays)
     with pytest.raises(ReleaseError, match="damaged"):
-        GraphicalModel.from_arrays(arrays)
+        MarkovRandomField.from_arrays(arrays)
 
 
 def test_an_attribute_outside_the_domain_is_refused():
-    model = GraphicalModel.uniform((2, 2), 10.0)
+    model = MarkovRandomField.uniform((2, 2), 10.0)
     with pytest.raises(UsageError, match="outside"):
         model.marginal((0, 2))

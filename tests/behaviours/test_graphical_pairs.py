@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical import ContradictionError, Tree, propagation
-from admeasure.families.graphical.beliefs import calibrate
-from admeasure.families.graphical.pairs import Pairs
-from admeasure.families.graphical.propagation import Propagation
+from admeasure.families.graphical import ContradictionError, JunctionTree
+from admeasure.families.graphical.inference import marginals
+from admeasure.families.graphical.inference.all_pairs import AllPairs
+from admeasure.families.graphical.inference.calibration import calibrate
+from admeasure.families.graphical.inference.marginals import Marginals
 
 
 def random_model(seed, d, cliques, size=3, most_levels=4, zeros=0.0, reach=None):
@@ -31,17 +32,17 @@ def random_model(seed, d, cliques, size=3, most_levels=4, zeros=0.0, reach=None)
 
 def one_by_one(beliefs, queries, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(propagation, "_MANY_PAIRS", 1 << 60)
-        return Propagation(beliefs).marginals(queries)
+        patched.setattr(marginals, "_MANY_PAIRS", 1 << 60)
+        return Marginals(beliefs).answer(queries)
 
 
 def in_one_pass(beliefs, queries, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(propagation, "_MANY_PAIRS", 1)
-        patched.setattr(Pairs, "worth", lambda *_: True)
+        patched.setattr(marginals, "_MANY_PAIRS", 1)
+        patched.setattr(AllPairs, "worth", lambda *_: True)
         # Whatever the pass leaves over would need this, and is a fault.
-        patched.setattr(Propagation, "_cuts", None)
-        return Propagation(beliefs).marginals(queries)
+        patched.setattr(Marginals, "_cuts", None)
+        return Marginals(beliefs).answer(queries)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -53,7 +54,7 @@ def test_every_pair_agrees_with_the_written_out_joint(seed, monkeypatch):
         logs = logs + theta.reshape([n if a in clique else 1 for a, n in enumerate(levels)])
     joint = np.exp(logs - logs.max())
     joint *= 50 / joint.sum()
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 50.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 50.0)
     queries = list(itertools.combinations(range(d), 2))
     for (a, b), table in zip(queries, in_one_pass(beliefs, queries, monkeypatch), strict=True):
         expected = joint.sum(axis=tuple(c for c in range(d) if c not in (a, b)))
@@ -66,7 +67,7 @@ def test_every_pair_agrees_with_the_written_out_joint(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_wide_tree_gives_what_it_gives_pair_by_pair(seed, cliques, size, reach, monkeypatch):
     levels, potentials = random_model(seed, 40, cliques, size, reach=reach)
-    tree = Tree.build(levels, potentials)
+    tree = JunctionTree.build(levels, potentials)
     if tree.megabytes > 8:
         pytest.skip("a tree that nobody would answer pair by pair")
     beliefs = calibrate(tree, potentials, 5000.0)
@@ -83,7 +84,7 @@ def test_a_wide_tree_gives_what_it_gives_pair_by_pair(seed, cliques, size, reach
 def test_what_cannot_occur_is_exactly_zero_in_both(seed, monkeypatch):
     levels, potentials = random_model(seed, 12, 14, size=2, zeros=0.2)
     try:
-        beliefs = calibrate(Tree.build(levels, potentials), potentials, 100.0)
+        beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 100.0)
     except ContradictionError:
         pytest.skip("the zeros leave no record")
     queries = list(itertools.combinations(range(12), 2))
@@ -96,14 +97,14 @@ def test_what_cannot_occur_is_exactly_zero_in_both(seed, monkeypatch):
 
 def test_pairs_among_other_queries_and_asked_twice_come_back_in_their_places(monkeypatch):
     levels, potentials = random_model(3, 20, 25, size=2, reach=3)
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 70.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 70.0)
     rng = np.random.default_rng(0)
     queries = [
         tuple(sorted(map(int, rng.choice(20, int(rng.integers(0, 4)), replace=False))))
         for _ in range(400)
     ]
     slow = one_by_one(beliefs, queries, monkeypatch)
-    fast = Propagation(beliefs).marginals(queries)
+    fast = Marginals(beliefs).answer(queries)
     for one, other in zip(slow, fast, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
     fast[queries.index(queries[-1])][...] = -1.0
@@ -113,13 +114,13 @@ def test_pairs_among_other_queries_and_asked_twice_come_back_in_their_places(mon
 
 def test_a_pair_that_was_answered_before_is_answered_the_same_without_a_cut(monkeypatch):
     levels, potentials = random_model(5, 20, 25, size=2, reach=3)
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 70.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 70.0)
     queries = list(itertools.combinations(range(20), 2))
-    answering = Propagation(beliefs)
-    first = answering.marginals(queries)
-    monkeypatch.setattr(Propagation, "_cuts", None)
+    answering = Marginals(beliefs)
+    first = answering.answer(queries)
+    monkeypatch.setattr(Marginals, "_cuts", None)
     for query, table in zip(queries, first, strict=True):
-        [again] = answering.marginals([query])
+        [again] = answering.answer([query])
         np.testing.assert_array_equal(again, table)
         assert not np.shares_memory(again, table)
 
@@ -127,5 +128,5 @@ def test_a_pair_that_was_answered_before_is_answered_the_same_without_a_cut(monk
 def test_a_tree_with_large_cliques_is_left_to_the_cuts():
     levels = (8,) * 24
     cliques = [tuple(range(k, k + 6)) for k in range(19)]
-    assert not Pairs(Tree.build(levels, cliques)).worth(200, 1 << 27)
-    assert Pairs(Tree.build(levels, [(k, k + 1) for k in range(23)])).worth(200, 1 << 27)
+    assert not AllPairs(JunctionTree.build(levels, cliques)).worth(200, 1 << 27)
+    assert AllPairs(JunctionTree.build(levels, [(k, k + 1) for k in range(23)])).worth(200, 1 << 27)

@@ -8,27 +8,26 @@ import numpy as np
 import pytest
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import (
-    ContradictionError,
-    Tree,
+from admeasure.families.graphical import ContradictionError, JunctionTree
+from admeasure.families.graphical.inference import (
     branches,
     bucket,
     cuts,
-    plan,
-    propagation,
+    elimination,
+    marginals,
     triangle,
 )
-from admeasure.families.graphical.beliefs import calibrate
-from admeasure.families.graphical.contraction import Contraction
-from admeasure.families.graphical.propagation import Propagation
+from admeasure.families.graphical.inference.calibration import calibrate
+from admeasure.families.graphical.inference.contraction import Contraction
+from admeasure.families.graphical.inference.marginals import Marginals
 
 
 @pytest.fixture(params=["two at a time", "all at once", "level by level"], autouse=True)
 def products(request, monkeypatch):
     """Small tables are multiplied two at a time; here they are also treated as large ones are."""
     if request.param != "two at a time":
-        monkeypatch.setattr(plan, "_FUSED_CELLS", 1)
-        monkeypatch.setattr(plan, "_FUSED_COST", 0.0)
+        monkeypatch.setattr(elimination, "_FUSED_CELLS", 1)
+        monkeypatch.setattr(elimination, "_FUSED_COST", 0.0)
         monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
         monkeypatch.setattr(triangle, "_CACHE_CELLS", 4)
     if request.param == "level by level":
@@ -44,11 +43,11 @@ def ways(request, monkeypatch):
     if request.param != "cuts":
         monkeypatch.setattr(cuts, "_DEAR", 0.0)
         monkeypatch.setattr(cuts, "_DEAR_DEEP", 0.0)
-        monkeypatch.setattr(propagation, "_DEAR_CUT", 0.0)
-        monkeypatch.setattr(propagation, "_IN_CACHE", np.inf)
+        monkeypatch.setattr(marginals, "_DEAR_CUT", 0.0)
+        monkeypatch.setattr(marginals, "_IN_CACHE", np.inf)
         if request.param == "slices of branches":
             monkeypatch.setattr(branches, "_CACHE_CELLS", 2)
-            monkeypatch.setattr(propagation, "_CONDITIONAL_CELLS", 8)
+            monkeypatch.setattr(marginals, "_CONDITIONAL_CELLS", 8)
         answer = branches.Branches.answer
 
         def noted(self, way, tables):
@@ -98,7 +97,7 @@ def flat(potentials):
 @pytest.mark.parametrize("seed", range(60))
 def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
     levels, potentials = random_model(seed)
-    contraction = Contraction(Tree.build(levels, potentials), tuple(potentials))
+    contraction = Contraction(JunctionTree.build(levels, potentials), tuple(potentials))
     if not potentials:
         arithmetic = "run"
     log_z, mu = getattr(contraction, arithmetic)(flat(potentials))
@@ -111,9 +110,9 @@ def test_log_z_and_marginals_agree_with_the_written_out_joint(seed, arithmetic):
 def test_three_overlapping_tables_are_multiplied_all_at_once_where_they_are_large(products):
     cliques = [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
     for levels in ((2, 3, 4, 5), (20, 25, 30, 35)):
-        steps = plan.Plan(Tree.build(levels, cliques), cliques).steps
+        steps = elimination.Plan(JunctionTree.build(levels, cliques), cliques).steps
         fused = products != "two at a time" or levels[0] == 20
-        assert any(isinstance(step, plan.Bucket) for step in steps) == fused
+        assert any(isinstance(step, elimination.Bucket) for step in steps) == fused
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -121,10 +120,10 @@ def test_three_overlapping_tables_are_multiplied_all_at_once_where_they_are_larg
 def test_every_marginal_inside_or_across_nodes_agrees_with_the_joint(seed):
     levels, potentials = random_model(seed)
     _, joint = explicit(levels, potentials)
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 50.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 50.0)
     d = len(levels)
     queries = [q for r in range(d + 1) for q in itertools.combinations(range(d), r)]
-    for query, table in zip(queries, Propagation(beliefs).marginals(queries), strict=True):
+    for query, table in zip(queries, Marginals(beliefs).answer(queries), strict=True):
         np.testing.assert_allclose(table, 50 * onto(joint, query), atol=1e-11)
         assert table.shape == tuple(levels[a] for a in query)
 
@@ -135,14 +134,14 @@ def test_structural_zeros_are_exactly_zero_in_every_answer(seed):
     levels, potentials = random_model(seed, zeros=0.25)
     with np.errstate(invalid="ignore"):
         log_z, joint = explicit(levels, potentials)
-    tree = Tree.build(levels, potentials)
+    tree = JunctionTree.build(levels, potentials)
     if not np.isfinite(log_z):
         with pytest.raises(ContradictionError, match="no possible record"):
             calibrate(tree, potentials, 1.0)
         return
     d = len(levels)
     queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
-    answers = Propagation(calibrate(tree, potentials, 1.0)).marginals(queries)
+    answers = Marginals(calibrate(tree, potentials, 1.0)).answer(queries)
     for query, table in zip(queries, answers, strict=True):
         np.testing.assert_array_equal(table == 0.0, onto(joint, query) == 0.0)
     contraction = Contraction(tree, tuple(potentials))
@@ -163,7 +162,7 @@ def chain_that_underflows():
 
 def test_the_linear_arithmetic_declines_what_it_cannot_represent():
     levels, potentials = chain_that_underflows()
-    contraction = Contraction(Tree.build(levels, potentials), tuple(potentials))
+    contraction = Contraction(JunctionTree.build(levels, potentials), tuple(potentials))
     assert contraction.run_linear(flat(potentials)) is None
     log_z, mu = contraction.run(flat(potentials))
     expected, joint = explicit(levels, potentials)
@@ -177,7 +176,7 @@ def test_the_linear_arithmetic_declines_what_it_cannot_represent():
 def test_answers_are_right_for_potentials_of_any_size(seed, scale):
     levels, potentials = random_model(seed, scale)
     expected, joint = explicit(levels, potentials)
-    tree = Tree.build(levels, potentials)
+    tree = JunctionTree.build(levels, potentials)
     contraction = Contraction(tree, tuple(potentials))
     log_z, mu = contraction.run(flat(potentials))
     assert log_z == pytest.approx(expected, rel=1e-13, abs=1e-12)
@@ -186,7 +185,7 @@ def test_answers_are_right_for_potentials_of_any_size(seed, scale):
     d = len(levels)
     queries = list(itertools.combinations(range(d), min(d, 3)))
     for query, table in zip(
-        queries, Propagation(calibrate(tree, potentials, 1.0)).marginals(queries), strict=True
+        queries, Marginals(calibrate(tree, potentials, 1.0)).answer(queries), strict=True
     ):
         np.testing.assert_allclose(table, onto(joint, query), atol=2e-16 * scale * 50 + 1e-12)
 
@@ -206,10 +205,10 @@ def test_edge_shapes_agree_with_the_joint(levels, cliques):
     rng = np.random.default_rng(0)
     potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
     _, joint = explicit(levels, potentials)
-    tree = Tree.build(levels, cliques)
+    tree = JunctionTree.build(levels, cliques)
     d = len(levels)
     queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
-    answers = Propagation(calibrate(tree, potentials, 1.0)).marginals(queries)
+    answers = Marginals(calibrate(tree, potentials, 1.0)).answer(queries)
     for query, table in zip(queries, answers, strict=True):
         np.testing.assert_allclose(table, onto(joint, query), atol=1e-13)
 
@@ -226,9 +225,9 @@ def test_triples_on_the_branches_of_a_hub_agree_with_the_joint(ways):
     way, used = ways
     levels, potentials = hub()
     _, joint = explicit(levels, potentials)
-    tree = Tree.build(levels, potentials)
+    tree = JunctionTree.build(levels, potentials)
     triples = list(itertools.combinations(range(len(levels)), 3))
-    answers = Propagation(calibrate(tree, potentials, 7.0)).marginals(triples)
+    answers = Marginals(calibrate(tree, potentials, 7.0)).answer(triples)
     for query, table in zip(triples, answers, strict=True):
         np.testing.assert_allclose(table, 7 * onto(joint, query), atol=1e-13)
     if way == "cuts":
@@ -249,15 +248,15 @@ def test_a_triple_whose_cuts_are_over_the_limit_is_answered_from_branches():
     cliques = [(0, 1, 2, 3), (0, 1, 2, 4), (0, 1, 3, 5), (0, 2, 3, 6)]
     rng = np.random.default_rng(2)
     potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     # A cut needs p(x, y, S) of 12 * 12 * 8 ** 3 cells; the factors have at most 12 * 8 ** 3.
-    [answer] = Propagation(beliefs, limit_cells=12 * 8**3).marginals([(4, 5, 6)])
+    [answer] = Marginals(beliefs, limit_cells=12 * 8**3).answer([(4, 5, 6)])
     factors = [np.exp(table) for table in potentials.values()]
     joint = np.einsum("abcd,abce,abdf,acdg->efg", *factors, optimize=True)
     np.testing.assert_allclose(answer, joint / joint.sum(), rtol=1e-12)
     for limit in (12 * 8**3 - 1, 12**3 - 1):
         with pytest.raises(ResourceError, match="fewer columns"):
-            Propagation(beliefs, limit_cells=limit).marginals([(4, 5, 6)])
+            Marginals(beliefs, limit_cells=limit).answer([(4, 5, 6)])
 
 
 @pytest.mark.usefixtures("ways")
@@ -265,32 +264,32 @@ def test_an_answer_over_the_limit_is_refused_however_it_is_found():
     levels = (2, 2, 2, 40, 40, 40)
     cliques = [(0, 1, 2), (0, 1, 3), (0, 2, 4), (1, 2, 5)]
     potentials = {c: np.zeros([levels[a] for a in c]) for c in cliques}
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     with pytest.raises(ResourceError, match="fewer columns"):
-        Propagation(beliefs, limit_cells=40**3 - 1).marginals([(3, 4, 5)])
+        Marginals(beliefs, limit_cells=40**3 - 1).answer([(3, 4, 5)])
 
 
 def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
     levels, potentials = hub()
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     triples = list(itertools.combinations(range(len(levels)), 3))
-    free = Propagation(beliefs)
-    expected = free.marginals(triples)
+    free = Marginals(beliefs)
+    expected = free.answer(triples)
     most = sum(table.size for table in free._conditionals.values()) // 2
-    monkeypatch.setattr(propagation, "_CONDITIONAL_CELLS", most)
-    bounded = Propagation(beliefs)
-    for table, answer in zip(expected, bounded.marginals(triples), strict=True):
+    monkeypatch.setattr(marginals, "_CONDITIONAL_CELLS", most)
+    bounded = Marginals(beliefs)
+    for table, answer in zip(expected, bounded.answer(triples), strict=True):
         np.testing.assert_allclose(answer, table, rtol=1e-12)
     assert 0 < sum(table.size for table in bounded._conditionals.values()) <= most
 
 
 def test_the_same_questions_give_the_same_bits():
     levels, potentials = random_model(5)
-    tree = Tree.build(levels, potentials)
+    tree = JunctionTree.build(levels, potentials)
     d = len(levels)
     queries = [q for r in range(1, d + 1) for q in itertools.combinations(range(d), r)]
-    first = Propagation(calibrate(tree, potentials, 3.0)).marginals(queries)
-    second = Propagation(calibrate(tree, potentials, 3.0)).marginals(queries)
+    first = Marginals(calibrate(tree, potentials, 3.0)).answer(queries)
+    second = Marginals(calibrate(tree, potentials, 3.0)).answer(queries)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -298,6 +297,6 @@ def test_the_same_questions_give_the_same_bits():
 def test_an_intermediate_table_over_the_limit_is_refused():
     levels = (50, 50, 50)
     potentials = {(0, 1): np.zeros((50, 50)), (1, 2): np.zeros((50, 50))}
-    beliefs = calibrate(Tree.build(levels, potentials), potentials, 1.0)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     with pytest.raises(ResourceError, match="fewer columns"):
-        Propagation(beliefs, limit_cells=10_000).marginals([(0, 1, 2)])
+        Marginals(beliefs, limit_cells=10_000).answer([(0, 1, 2)])

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from admeasure.families.graphical import GraphicalModel, Tree, Zeros
+from admeasure.families.graphical import JunctionTree, MarkovRandomField, Zeros
 
 
 def model_of(levels, cliques, seed=0, total=1000.0, zeros=(), scale=1.0):
     rng = np.random.default_rng(seed)
     potentials = {c: rng.normal(0, scale, [levels[a] for a in c]) for c in cliques}
-    tree = Tree.build(levels, [*cliques, *(z.clique for z in zeros)])
-    return GraphicalModel(tuple(levels), tree, potentials, tuple(zeros), total)
+    tree = JunctionTree.build(levels, [*cliques, *(z.clique for z in zeros)])
+    return MarkovRandomField(tuple(levels), tree, potentials, tuple(zeros), total)
 
 
 def counts(rows, levels, clique):
@@ -116,7 +116,7 @@ def test_no_pair_of_columns_is_tied_by_the_order_of_placing():
     2e-5 under independence, and the placing varies less than that.
     """
     levels = (2, 10, 2, 5, 10, 2, 4)
-    model = GraphicalModel.uniform(levels, 4000.0)
+    model = MarkovRandomField.uniform(levels, 4000.0)
     rng = np.random.default_rng(5)
     worst = 0.0
     for _ in range(5):

@@ -7,11 +7,18 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical import bucket, facets, regions, triangle
-from admeasure.families.graphical.facets import Facets, Layout
-from admeasure.families.graphical.regions import Local, Regions, counting_numbers, lone_step
-from admeasure.families.graphical.residuals import Effects, closure
-from admeasure.families.graphical.triangle import Triangle
+from admeasure.families.graphical.estimation import facets, regions
+from admeasure.families.graphical.estimation.facets import Facets
+from admeasure.families.graphical.estimation.regions import (
+    Local,
+    Regions,
+    counting_numbers,
+    lone_step,
+)
+from admeasure.families.graphical.estimation.residuals import Effects, closure
+from admeasure.families.graphical.inference import bucket, triangle
+from admeasure.families.graphical.inference.tables import CliqueLayout
+from admeasure.families.graphical.inference.triangle import Triangle
 
 LOOPS = [
     ((3, 4, 2), [(0, 1), (0, 2), (1, 2)]),
@@ -53,7 +60,7 @@ def flat_marginals(joint, cliques):
 
 @pytest.mark.parametrize(("levels", "cliques"), [*LOOPS, *TREES])
 def test_facets_are_the_sums_over_one_attribute_and_spread_is_their_transpose(levels, cliques):
-    layout = Layout(levels, cliques)
+    layout = CliqueLayout(levels, cliques)
     parts = Facets(layout)
     rng = np.random.default_rng(0)
     tables, other = rng.normal(size=layout.cells), rng.normal(size=parts.layout.cells)
@@ -71,7 +78,7 @@ def test_facets_are_the_sums_over_one_attribute_and_spread_is_their_transpose(le
 
 @pytest.mark.parametrize(("levels", "cliques"), [*LOOPS, *TREES])
 def test_the_slack_is_the_weighted_sum_of_squared_effects_of_the_whole_table(levels, cliques):
-    layout = Layout(levels, cliques)
+    layout = CliqueLayout(levels, cliques)
     rng = np.random.default_rng(1)
     weights = {subset: float(rng.uniform(0.1, 3)) for subset in closure(cliques)}
     effects = Effects(layout, Facets(layout), weights)
@@ -101,7 +108,7 @@ def test_every_set_of_attributes_is_counted_once(levels, cliques):
 
 
 def local(levels, cliques, joint, slack):
-    layout = Layout(levels, cliques)
+    layout = CliqueLayout(levels, cliques)
     known = Regions(layout, Facets(layout), dict.fromkeys(cliques, slack))
     return layout, Local(known, flat_marginals(joint, cliques))
 
@@ -113,7 +120,7 @@ def test_in_a_junction_tree_one_leap_reaches_any_marginals(levels, cliques, monk
     monkeypatch.setattr(regions, "_DOWNHILL", 0.0)
     rng = np.random.default_rng(2)
     start = np.exp(
-        joint_of(levels, Layout(levels, cliques), rng.normal(size=_cells(levels, cliques)))
+        joint_of(levels, CliqueLayout(levels, cliques), rng.normal(size=_cells(levels, cliques)))
     )
     start *= 100 / start.sum()
     wanted = rng.dirichlet(np.ones(start.size)).reshape(levels) * 100
@@ -127,7 +134,7 @@ def test_in_a_junction_tree_one_leap_reaches_any_marginals(levels, cliques, monk
 
 
 def _cells(levels, cliques):
-    return Layout(levels, cliques).cells
+    return CliqueLayout(levels, cliques).cells
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -225,7 +232,7 @@ def test_what_is_no_triangle_is_left_to_products_level_by_level():
 
 def test_facets_of_many_cliques_name_each_smaller_set_once():
     levels, cliques = LOOPS[1]
-    parts = Facets(Layout(levels, cliques))
+    parts = Facets(CliqueLayout(levels, cliques))
     for t, clique in enumerate(cliques):
         named = [
             s for p, held in zip(parts.parents, parts.subsets, strict=True) if p == t for s in held

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import Observation, Tree, estimate
+from admeasure.families.graphical import JunctionTree, Observation, estimate
 
 
 @st.composite
@@ -23,7 +23,7 @@ def structures(draw):
     return levels, cliques
 
 
-def holds_running_intersection(tree: Tree) -> bool:
+def holds_running_intersection(tree: JunctionTree) -> bool:
     """Walk from node to node: those that hold an attribute must be reachable through it."""
     for attribute in range(len(tree.levels)):
         holding = {k for k, node in enumerate(tree.nodes) if attribute in node}
@@ -45,7 +45,7 @@ def holds_running_intersection(tree: Tree) -> bool:
 @settings(max_examples=200, deadline=None)
 def test_a_built_tree_is_a_junction_tree_that_holds_every_clique(structure):
     levels, cliques = structure
-    tree = Tree.build(levels, cliques)
+    tree = JunctionTree.build(levels, cliques)
     assert holds_running_intersection(tree)
     assert len(tree.edges) == len(tree.nodes) - 1
     assert all(any(set(c) <= set(node) for node in tree.nodes) for c in cliques)
@@ -58,7 +58,7 @@ def test_a_built_tree_is_a_junction_tree_that_holds_every_clique(structure):
 @settings(max_examples=100, deadline=None)
 def test_the_size_is_eight_bytes_for_every_cell_of_every_maximal_clique(structure):
     levels, cliques = structure
-    tree = Tree.build(levels, cliques)
+    tree = JunctionTree.build(levels, cliques)
     cells = sum(math.prod(levels[a] for a in node) for node in tree.nodes)
     assert tree.cells == cells
     assert tree.megabytes == pytest.approx(8 * cells / 2**20)
@@ -68,7 +68,7 @@ def test_the_size_is_eight_bytes_for_every_cell_of_every_maximal_clique(structur
 @settings(max_examples=150, deadline=None)
 def test_a_candidate_within_the_limit_really_gives_a_tree_within_it(structure, limit):
     levels, cliques = structure
-    tree = Tree.build(levels, cliques)
+    tree = JunctionTree.build(levels, cliques)
     d = len(levels)
     candidates = [c for r in (1, 2, 3) for c in itertools.combinations(range(d), r)]
     sizes = tree.sizes_with(candidates, limit)
@@ -84,26 +84,26 @@ def test_a_candidate_within_the_limit_really_gives_a_tree_within_it(structure, l
 @settings(max_examples=60, deadline=None)
 def test_growing_clique_by_clique_is_never_larger_than_rebuilding(structure):
     levels, cliques = structure
-    tree = Tree.build(levels, [])
+    tree = JunctionTree.build(levels, [])
     for t, clique in enumerate(cliques):
         tree = tree.extended(clique)
-        assert tree.cells <= Tree.build(levels, cliques[: t + 1]).cells
+        assert tree.cells <= JunctionTree.build(levels, cliques[: t + 1]).cells
 
 
 def test_a_chain_of_pairs_stays_a_chain():
-    tree = Tree.build((5,) * 6, [(k, k + 1) for k in range(5)])
+    tree = JunctionTree.build((5,) * 6, [(k, k + 1) for k in range(5)])
     assert tree.nodes == tuple((k, k + 1) for k in range(5))
 
 
 def test_a_cycle_of_four_takes_two_triangles():
-    tree = Tree.build((2, 3, 2, 3), [(0, 1), (1, 2), (2, 3), (0, 3)])
+    tree = JunctionTree.build((2, 3, 2, 3), [(0, 1), (1, 2), (2, 3), (0, 3)])
     # Two ways to cut it; the chord between the attributes of 2 levels is the smaller.
     assert tree.cells == 2 * (2 * 2 * 3)
 
 
 def test_joining_two_components_costs_the_new_clique_and_drags_nothing_along():
     levels = (10,) * 6
-    tree = Tree.build(levels, [(0, 1), (1, 2), (3, 4), (4, 5)])
+    tree = JunctionTree.build(levels, [(0, 1), (1, 2), (3, 4), (4, 5)])
     assert tree.sizes_with([(0, 5)])[0] == pytest.approx(400 + 100)
     assert tree.extended((0, 5)).cells == 500
 
@@ -113,7 +113,7 @@ def test_the_path_extension_is_used_where_triangulation_alone_is_larger():
     for _ in range(40):
         levels = tuple(int(n) for n in rng.integers(2, 30, size=10))
         pairs = list(itertools.combinations(range(10), 2))
-        tree = Tree.build(levels, [])
+        tree = JunctionTree.build(levels, [])
         for k in rng.permutation(len(pairs))[:14]:
             bound = tree.sizes_with([pairs[k]])[0]
             tree = tree.extended(pairs[k])
@@ -121,12 +121,12 @@ def test_the_path_extension_is_used_where_triangulation_alone_is_larger():
 
 
 def test_one_attribute_and_no_clique_give_one_node():
-    assert Tree.build((7,), []).nodes == ((0,),)
+    assert JunctionTree.build((7,), []).nodes == ((0,),)
 
 
 def test_nodes_without_the_running_intersection_property_are_refused():
     with pytest.raises(ValueError, match="junction tree"):
-        Tree.of_nodes((2, 2, 2), [(0, 1), (1, 2), (0, 2)])
+        JunctionTree.of_nodes((2, 2, 2), [(0, 1), (1, 2), (0, 2)])
 
 
 def test_a_tree_over_the_limit_is_refused_before_any_work():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from admeasure.families.graphical import Accuracy, Observation, Tree, estimate
+from admeasure.families.graphical import Accuracy, JunctionTree, Observation, estimate
 
 pytest.importorskip("mbi", reason="mbi is not installed here")
 
@@ -99,4 +99,4 @@ def test_the_tree_is_no_larger_than_theirs(seed):
     named = [tuple(names[a] for a in clique) for clique in cliques]
     theirs = hypothetical_model_size(Domain(names, levels), named)
     # Each is greedy, and neither is best on every graph.
-    assert Tree.build(levels, cliques).megabytes <= 1.1 * theirs
+    assert JunctionTree.build(levels, cliques).megabytes <= 1.1 * theirs

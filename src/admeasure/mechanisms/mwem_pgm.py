@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.families.graphical.family import GraphicalFamily, TreeModel
+from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Item, Outcome, Plan
@@ -96,7 +96,7 @@ class _Fitting:
     family: GraphicalFamily
 
     def select(
-        self, curator: Curator, workload: Workload, model: TreeModel, budget: Budget
+        self, curator: Curator, workload: Workload, model: GraphicalModel, budget: Budget
     ) -> Sequence[Query]:
         fitting = self.family.fitting(model, workload.marginals(), 1.0)
         return [worst_marginal(curator, fitting, model, budget)]

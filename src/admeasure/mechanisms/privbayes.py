@@ -27,7 +27,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
-from admeasure.families.graphical.family import GraphicalFamily, TreeModel
+from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Item, Outcome, Plan
@@ -115,7 +115,7 @@ class Network:
         self,
         curator: Curator,
         workload: Workload,
-        model: TreeModel,
+        model: GraphicalModel,
         budget: Budget,
     ) -> Sequence[Query]:
         domain = curator.domain

@@ -21,7 +21,7 @@ from admeasure.errors import ReleaseError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.explicit import ExplicitModel
-from admeasure.families.graphical.family import TreeModel
+from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.network.family import NetworkModel
 from admeasure.families.products.family import ProductModel
 from admeasure.families.support import SupportModel
@@ -36,7 +36,14 @@ from admeasure.workload import Workload
 
 MODELS = {
     model.kind: model
-    for model in (AnswersModel, ExplicitModel, NetworkModel, ProductModel, SupportModel, TreeModel)
+    for model in (
+        AnswersModel,
+        ExplicitModel,
+        NetworkModel,
+        ProductModel,
+        SupportModel,
+        GraphicalModel,
+    )
 }
 EVENTS = ("intent", "measure", "choose", "flip", "statistic")
 
@@ -113,10 +120,10 @@ def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:
 
 def _model(kind: str, domain: Domain, content: bytes) -> Model:
     arrays = store.unpack_arrays(content, "model.npz")
-    if kind == TreeModel.kind:
+    if kind == GraphicalModel.kind:
         _check_tree(domain, arrays)
     model = MODELS[kind].load(domain, arrays)
-    if isinstance(model, TreeModel) and model.megabytes > store.spare_megabytes():
+    if isinstance(model, GraphicalModel) and model.megabytes > store.spare_megabytes():
         raise ReleaseError("The model of the release takes more memory than the machine can spare.")
     if not (math.isfinite(model.total) and model.total >= 0):
         raise ReleaseError("model.npz holds no number of rows.")

@@ -4,7 +4,7 @@ Works on attributes 0 … d - 1 with `levels[a]` values each; a clique is a sort
 attributes, and its table has its axes in that order. Nothing here reads private data or draws
 noise: the input is what was measured, the only randomness is the generator given to `sample`.
 
-    tree = Tree.build(levels, cliques)            # .cells, .megabytes, .nodes
+    tree = JunctionTree.build(levels, cliques)            # .cells, .megabytes, .nodes
     tree.sizes_with(candidates, limit_cells)      # upper bounds on tree.extended(c).cells
     tree = tree.extended(clique)
 
@@ -15,14 +15,15 @@ noise: the input is what was measured, the only randomness is the generator give
 
     model.marginals([(0, 2), (1, 3, 4)])          # expected counts, summing to model.total
     model.sample(rows, rng)                       # (rows, d) codes
-    GraphicalModel.from_arrays(model.arrays())    # plain arrays, no pickle
+    MarkovRandomField.from_arrays(model.arrays())    # plain arrays, no pickle
 """
 
-from admeasure.families.graphical.beliefs import ContradictionError
-from admeasure.families.graphical.estimate import FINAL, IN_LOOP, Accuracy, Fit, estimate
-from admeasure.families.graphical.model import GraphicalModel
-from admeasure.families.graphical.statistics import Observation, Zeros
-from admeasure.families.graphical.tree import Clique, Tree
+from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, Fit, estimate
+from admeasure.families.graphical.estimation.statistics import Observation
+from admeasure.families.graphical.inference.calibration import ContradictionError
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree
+from admeasure.families.graphical.structure.zeros import Zeros
 
 __all__ = [
     "FINAL",
@@ -31,9 +32,9 @@ __all__ = [
     "Clique",
     "ContradictionError",
     "Fit",
-    "GraphicalModel",
+    "JunctionTree",
+    "MarkovRandomField",
     "Observation",
-    "Tree",
     "Zeros",
     "estimate",
 ]

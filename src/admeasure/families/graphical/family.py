@@ -16,17 +16,18 @@ import numpy as np
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import Codes
-from admeasure.families.graphical.estimate import FINAL, IN_LOOP, Accuracy, estimate
-from admeasure.families.graphical.model import GraphicalModel
-from admeasure.families.graphical.statistics import Observation, Zeros
-from admeasure.families.graphical.tree import (
+from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, estimate
+from admeasure.families.graphical.estimation.statistics import Observation
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import (
     BYTES_PER_CELL,
     MEGABYTE,
     Clique,
-    Tree,
+    JunctionTree,
     check_limit,
     maximal,
 )
+from admeasure.families.graphical.structure.zeros import Zeros
 from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
@@ -39,11 +40,11 @@ def clique_of(columns: Columns, domain: Domain) -> Clique:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeModel:
+class GraphicalModel:
     """A graphical model over named columns."""
 
     domain: Domain
-    core: GraphicalModel
+    core: MarkovRandomField
     kind: ClassVar[str] = "graphical"
 
     @property
@@ -72,8 +73,8 @@ class TreeModel:
         return self.core.arrays()
 
     @classmethod
-    def load(cls, domain: Domain, arrays: Mapping[str, np.ndarray]) -> TreeModel:
-        core = GraphicalModel.from_arrays(arrays)
+    def load(cls, domain: Domain, arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
+        core = MarkovRandomField.from_arrays(arrays)
         if core.levels != domain.shape(canonical(domain.columns)):
             raise ReleaseError("model.npz does not fit the schema of its release.")
         return cls(domain, core)
@@ -85,33 +86,33 @@ class GraphicalFamily:
 
     max_megabytes: float = 80.0
 
-    def init(self, domain: Domain, zeros: Sequence[Zero] = ()) -> TreeModel:
+    def init(self, domain: Domain, zeros: Sequence[Zero] = ()) -> GraphicalModel:
         """The uniform distribution over what can occur; refuses what cannot fit or cannot be."""
         levels = domain.shape(canonical(domain.columns))
         rules = tuple(Zeros(clique_of(z.columns, domain), z.mask) for z in zeros)
-        tree = Tree.build(levels, [rule.clique for rule in rules])
+        tree = JunctionTree.build(levels, [rule.clique for rule in rules])
         check_limit(tree, self.max_megabytes)
-        core = GraphicalModel(levels, tree, {}, rules, total=1.0)
+        core = MarkovRandomField(levels, tree, {}, rules, total=1.0)
         _ = core.beliefs  # refuses zeros that leave nothing possible
-        return TreeModel(domain, core)
+        return GraphicalModel(domain, core)
 
-    def update(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:
+    def update(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The model of greatest entropy that fits everything measured so far."""
         return self._fitted(model, log, IN_LOOP)
 
-    def polished(self, model: TreeModel, log: Sequence[Measurement]) -> TreeModel:
+    def polished(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The same, to the accuracy of a release."""
         return self._fitted(model, log, FINAL)
 
-    def holding(self, model: TreeModel, marginals: Sequence[Columns]) -> TreeModel:
+    def holding(self, model: GraphicalModel, marginals: Sequence[Columns]) -> GraphicalModel:
         """The same distribution on a tree that has room for these marginals."""
         tree = model.core.tree
         for columns in marginals:
             tree = _holding(tree, model.clique(columns))
-        return TreeModel(model.domain, replace(model.core, tree=tree))
+        return GraphicalModel(model.domain, replace(model.core, tree=tree))
 
     def fitting(
-        self, model: TreeModel, candidates: Sequence[Columns], share: float
+        self, model: GraphicalModel, candidates: Sequence[Columns], share: float
     ) -> list[Columns]:
         """The candidates with which the tree stays within `share` of the size limit.
 
@@ -125,8 +126,8 @@ class GraphicalFamily:
         return fitting or [c for c, clique in held if tree.contains(clique)]
 
     def _fitted(
-        self, model: TreeModel, log: Sequence[Measurement], accuracy: Accuracy
-    ) -> TreeModel:
+        self, model: GraphicalModel, log: Sequence[Measurement], accuracy: Accuracy
+    ) -> GraphicalModel:
         tree = model.core.tree
         seen = []
         for m in log:
@@ -146,15 +147,15 @@ class GraphicalFamily:
             reference_sigma=seen[0].sigma if seen else None,
             limit_megabytes=self.max_megabytes,
         )
-        return TreeModel(model.domain, fit.model)
+        return GraphicalModel(model.domain, fit.model)
 
 
-def _holding(tree: Tree, clique: Clique) -> Tree:
+def _holding(tree: JunctionTree, clique: Clique) -> JunctionTree:
     """The tree that holds `clique` now and whenever it grows later."""
     if any(set(clique) <= set(other) for other in tree.cliques):
         return tree
     if tree.contains(clique):
-        return Tree(tree.levels, tree.nodes, maximal((*tree.cliques, clique)))
+        return JunctionTree(tree.levels, tree.nodes, maximal((*tree.cliques, clique)))
     return tree.extended(clique)
 
 

@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.errors import ReleaseError, UsageError
-from admeasure.families.graphical.beliefs import Beliefs, calibrate
-from admeasure.families.graphical.propagation import Propagation
-from admeasure.families.graphical.sampling import sample
-from admeasure.families.graphical.statistics import Zeros
-from admeasure.families.graphical.tree import Clique, Tree
+from admeasure.families.graphical.inference.calibration import Beliefs, calibrate
+from admeasure.families.graphical.inference.marginals import Marginals
+from admeasure.families.graphical.inference.sampling import sample
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree
+from admeasure.families.graphical.structure.zeros import Zeros
 
 
 @dataclass(frozen=True, eq=False)
-class GraphicalModel:
+class MarkovRandomField:
     """p(x) ∝ exp(sum of potentials) over records that no structural zero forbids.
 
     `potentials` are finite log tables on sorted cliques, each inside a node of `tree`; `total` is
@@ -26,16 +26,16 @@ class GraphicalModel:
     """
 
     levels: tuple[int, ...]
-    tree: Tree
+    tree: JunctionTree
     potentials: Mapping[Clique, np.ndarray]
     zeros: tuple[Zeros, ...]
     total: float
 
     @classmethod
-    def uniform(cls, levels: Sequence[int], total: float) -> GraphicalModel:
+    def uniform(cls, levels: Sequence[int], total: float) -> MarkovRandomField:
         """The model that knows nothing but the number of rows."""
         levels = tuple(int(n) for n in levels)
-        return cls(levels, Tree.build(levels, []), {}, (), total)
+        return cls(levels, JunctionTree.build(levels, []), {}, (), total)
 
     @property
     def megabytes(self) -> float:
@@ -51,8 +51,8 @@ class GraphicalModel:
         return calibrate(self.tree, logs, self.total)
 
     @cached_property
-    def _propagation(self) -> Propagation:
-        return Propagation(self.beliefs)
+    def _marginals(self) -> Marginals:
+        return Marginals(self.beliefs)
 
     def marginal(self, clique: Iterable[int]) -> np.ndarray:
         """Expected counts of one set of attributes, axes sorted."""
@@ -64,7 +64,7 @@ class GraphicalModel:
         for clique in wanted:
             if clique and not 0 <= clique[0] <= clique[-1] < len(self.levels):
                 raise UsageError(f"{clique} names an attribute outside 0 … {len(self.levels) - 1}.")
-        return self._propagation.marginals(wanted)
+        return self._marginals.answer(wanted)
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """(rows, attributes) codes in the smallest unsigned type, close to the model's answers."""
@@ -88,13 +88,13 @@ class GraphicalModel:
         return stored
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> GraphicalModel:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> MarkovRandomField:
         """The model that `arrays` came from, after checking that they make one."""
         try:
             levels = tuple(int(n) for n in arrays["levels"])
             total = float(arrays["total"])
-            tree = Tree.of_nodes(levels, _unpadded(arrays["nodes"]))
-            tree = Tree(levels, tree.nodes, tuple(_unpadded(arrays["tree_cliques"])))
+            tree = JunctionTree.of_nodes(levels, _unpadded(arrays["nodes"]))
+            tree = JunctionTree(levels, tree.nodes, tuple(_unpadded(arrays["tree_cliques"])))
             potentials = {
                 clique: np.array(arrays[f"potential_{t}"], dtype=np.float64)
                 for t, clique in enumerate(_unpadded(arrays["cliques"]))

@@ -33,7 +33,7 @@ WIDEST = 512
 """Levels of all columns together up to which all pairs are made at once."""
 
 
-class Pairs(NamedTuple):
+class PairTables(NamedTuple):
     """`targets` and `weights` for every pair of lines, (width + 1)²; line `width` is all ones."""
 
     targets: Any
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 class Measured(NamedTuple):
     """Shares and precisions (1/variance of a share); `numbers`: how many numbers there are."""
 
-    pairs: Pairs | None
+    pairs: PairTables | None
     tables: loss.Tables | None
     cells: loss.Cells | None
     numbers: Any
@@ -92,7 +92,7 @@ def _precision(m: Measurement, total: float) -> float:
     return (total / m.sigma) ** 2
 
 
-def _pairs(log: Sequence[Measurement], layout: Layout, total: float) -> Pairs:
+def _pairs(log: Sequence[Measurement], layout: Layout, total: float) -> PairTables:
     lines = layout.width + 1
     targets, weights = np.zeros((lines, lines), np.float32), np.zeros((lines, lines), np.float32)
     for m in log:
@@ -100,7 +100,7 @@ def _pairs(log: Sequence[Measurement], layout: Layout, total: float) -> Pairs:
         where = first, rest[0] if rest else slice(layout.width, lines)
         targets[where] = np.reshape(m.values / total, (first.stop - first.start, -1))
         weights[where] = _precision(m, total)
-    return Pairs(targets, weights)
+    return PairTables(targets, weights)
 
 
 def _tables(log: Sequence[Measurement], layout: Layout, total: float) -> loss.Tables:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from admeasure.families.graphical.beliefs import Beliefs
-from admeasure.families.graphical.tree import cells_of
+from admeasure.families.graphical.inference.calibration import Beliefs
+from admeasure.families.graphical.structure.junction_tree import cells_of
 
 
 def sample(beliefs: Beliefs, rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.families.graphical.tree import Clique, Tree, cells_of
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
 _WIDE = 600.0
 """A table whose logarithms span less than this loses nothing to underflow after one shift."""
@@ -34,13 +34,13 @@ class ContradictionError(UsageError):
 class Beliefs:
     """Tables of expected counts, one for each node, axes in the node's order."""
 
-    tree: Tree
+    tree: JunctionTree
     total: float
     tables: tuple[np.ndarray, ...]
     log_z: float
 
 
-def calibrate(tree: Tree, potentials: Mapping[Clique, np.ndarray], total: float) -> Beliefs:
+def calibrate(tree: JunctionTree, potentials: Mapping[Clique, np.ndarray], total: float) -> Beliefs:
     """The expected counts of every node under exp(sum of potentials) / Z, scaled to `total`."""
     levels, nodes = tree.levels, tree.nodes
     logs = _node_potentials(tree, potentials)
@@ -75,7 +75,9 @@ def calibrate(tree: Tree, potentials: Mapping[Clique, np.ndarray], total: float)
     return Beliefs(tree, total, tuple(tables), float(log_z[0]))
 
 
-def _node_potentials(tree: Tree, potentials: Mapping[Clique, np.ndarray]) -> list[np.ndarray]:
+def _node_potentials(
+    tree: JunctionTree, potentials: Mapping[Clique, np.ndarray]
+) -> list[np.ndarray]:
     """Each node's log table: every potential is added to the smallest node that holds it."""
     levels, nodes = tree.levels, tree.nodes
     logs = [np.zeros([levels[a] for a in node]) for node in nodes]

@@ -18,16 +18,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.beliefs import ContradictionError
-from admeasure.families.graphical.contraction import Contraction
-from admeasure.families.graphical.facets import Facets, Layout
-from admeasure.families.graphical.lbfgs import Point
-from admeasure.families.graphical.model import GraphicalModel
-from admeasure.families.graphical.regions import Local, Regions, lone_step
-from admeasure.families.graphical.residuals import Effects, centred, closure, said, subsets
-from admeasure.families.graphical.statistics import Statistic, Zeros, impossible
-from admeasure.families.graphical.tables import aligned, project
-from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
+from admeasure.families.graphical.estimation.facets import Facets
+from admeasure.families.graphical.estimation.lbfgs import Point
+from admeasure.families.graphical.estimation.regions import Local, Regions, lone_step
+from admeasure.families.graphical.estimation.residuals import (
+    Effects,
+    centred,
+    closure,
+    said,
+    subsets,
+)
+from admeasure.families.graphical.estimation.statistics import Statistic, impossible
+from admeasure.families.graphical.inference.calibration import ContradictionError
+from admeasure.families.graphical.inference.contraction import Contraction
+from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, project
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import (
+    Clique,
+    JunctionTree,
+    cells_of,
+    maximal,
+)
+from admeasure.families.graphical.structure.zeros import Zeros
 
 _SOFTEST = 1e-12
 """Cells of a clique whose attributes have one level each bend nothing; never divide by zero."""
@@ -38,7 +50,7 @@ class Dual:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: JunctionTree,
         statistics: Sequence[Statistic],
         zeros: Sequence[Zeros],
         total: float,
@@ -47,7 +59,7 @@ class Dual:
         self._levels = tree.levels
         self._statistics = tuple(statistics)
         self._total = total
-        self._layout = Layout(tree.levels, maximal(s.clique for s in statistics))
+        self._layout = CliqueLayout(tree.levels, maximal(s.clique for s in statistics))
         self._cliques = self._layout.cliques
         self._facets = Facets(self._layout)
         self._gather_information(ratio)
@@ -80,7 +92,7 @@ class Dual:
             self._stiffness[clique] = max(bend, _SOFTEST)
         self._regions = Regions(layout, self._facets, self._stiffness)
 
-    def _prepare_contraction(self, tree: Tree, zeros: Sequence[Zeros]) -> None:
+    def _prepare_contraction(self, tree: JunctionTree, zeros: Sequence[Zeros]) -> None:
         tops = maximal([*self._cliques, *(z.clique for z in zeros)])
         self._contraction = Contraction(tree, tops)
         self._plain = tops == list(self._cliques)
@@ -93,7 +105,7 @@ class Dual:
             masks = [impossible(self._levels, top, zeros).reshape(-1) for top in tops]
             self._forbidden = np.concatenate(masks)
 
-    def initial(self, start: GraphicalModel | None) -> np.ndarray:
+    def initial(self, start: MarkovRandomField | None) -> np.ndarray:
         """Where to start: the potentials of `start`, and for cliques that it lacks the step that
         would be exact if nothing else moved, one clique for each attribute."""
         phi = np.zeros(self._layout.cells)
@@ -105,7 +117,7 @@ class Dual:
                     view += aligned(table, clique, home)
                     break
         if start is None:
-            start = GraphicalModel.uniform(self._levels, self._total)
+            start = MarkovRandomField.uniform(self._levels, self._total)
         moved: set[int] = set()
         for statistic in sorted(self._statistics, key=lambda s: (s.mean.size, s.clique)):
             clique = statistic.clique

@@ -21,8 +21,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from admeasure.families.graphical.tables import summed_onto
-from admeasure.families.graphical.tree import Clique, Tree, cells_of, maximal
+from admeasure.families.graphical.inference.tables import summed_onto
+from admeasure.families.graphical.structure.junction_tree import (
+    Clique,
+    JunctionTree,
+    cells_of,
+    maximal,
+)
 
 _MAX_SPLIT = 9
 _FUSED_CELLS = 1 << 15
@@ -111,7 +116,7 @@ class Plan:
     Tensor t < len(cliques) is the t-th clique's; every step makes one more.
     """
 
-    def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
+    def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
         self.levels = tree.levels
         self.cliques = tuple(cliques)
         self.steps: list[Step | Absorb | Bucket] = []
@@ -120,7 +125,7 @@ class Plan:
         self.scalars = self._plan(tree)
         """The tensors that are left at the end, one for each component."""
 
-    def _plan(self, tree: Tree) -> list[int]:
+    def _plan(self, tree: JunctionTree) -> list[int]:
         live = set(range(len(self.cliques)))
         holders: dict[int, set[int]] = {a: set() for clique in self.cliques for a in clique}
         for t in live:

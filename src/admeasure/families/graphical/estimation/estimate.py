@@ -19,16 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.families.graphical.dual import Dual
-from admeasure.families.graphical.lbfgs import minimise
-from admeasure.families.graphical.model import GraphicalModel
-from admeasure.families.graphical.statistics import (
+from admeasure.families.graphical.estimation.dual import Dual
+from admeasure.families.graphical.estimation.lbfgs import minimise
+from admeasure.families.graphical.estimation.statistics import (
     Observation,
-    Zeros,
     combine,
     estimate_total,
 )
-from admeasure.families.graphical.tree import Tree, check_limit
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import JunctionTree, check_limit
+from admeasure.families.graphical.structure.zeros import Zeros
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ FINAL = Accuracy()
 class Fit:
     """The model and how the optimisation went."""
 
-    model: GraphicalModel
+    model: MarkovRandomField
     converged: bool
     iterations: int
     evaluations: int
@@ -70,8 +70,8 @@ def estimate(
     observations: Iterable[Observation],
     *,
     zeros: Iterable[Zeros] = (),
-    tree: Tree | None = None,
-    start: GraphicalModel | None = None,
+    tree: JunctionTree | None = None,
+    start: MarkovRandomField | None = None,
     total: float | None = None,
     accuracy: Accuracy = FINAL,
     reference_sigma: float | None = None,
@@ -88,7 +88,7 @@ def estimate(
     statistics = combine(levels, observations, zeros)
     cliques = [*(s.clique for s in statistics), *(z.clique for z in zeros)]
     if tree is None:
-        tree = Tree.build(levels, cliques)
+        tree = JunctionTree.build(levels, cliques)
     missing = [clique for clique in cliques if not tree.contains(clique)]
     if missing:
         raise UsageError(f"The tree does not hold the clique {missing[0]}. Extend it first.")
@@ -107,7 +107,7 @@ def estimate(
         iterations=accuracy.iterations,
     )
     point = outcome.point
-    model = GraphicalModel(levels, tree, dual.potentials(point.x), zeros, total)
+    model = MarkovRandomField(levels, tree, dual.potentials(point.x), zeros, total)
     return Fit(
         model, outcome.converged, outcome.iterations, outcome.evaluations, dual.objective(point)
     )

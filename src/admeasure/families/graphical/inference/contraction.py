@@ -24,10 +24,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from admeasure.families.graphical import bucket
-from admeasure.families.graphical.facets import Layout
-from admeasure.families.graphical.plan import Absorb, Bucket, Plan, Step
-from admeasure.families.graphical.tree import Clique, Tree
+from admeasure.families.graphical.inference import bucket
+from admeasure.families.graphical.inference.elimination import Absorb, Bucket, Plan, Step
+from admeasure.families.graphical.inference.tables import CliqueLayout
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree
 
 Result = tuple[float, np.ndarray]
 
@@ -51,11 +51,11 @@ class Contraction:
     Potentials and marginals are flat arrays: the cliques' tables in C order, one after another.
     """
 
-    def __init__(self, tree: Tree, cliques: Sequence[Clique]) -> None:
+    def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
         levels = tree.levels
         self.cliques = tuple(cliques)
         self._plan = Plan(tree, self.cliques)
-        self.layout = Layout(levels, self.cliques)
+        self.layout = CliqueLayout(levels, self.cliques)
         held = {a for clique in self.cliques for a in clique}
         self._free = math.fsum(math.log(n) for a, n in enumerate(levels) if a not in held)
         room = min(200.0, math.fsum(math.log(n) for n in levels))

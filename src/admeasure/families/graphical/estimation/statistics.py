@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.families.graphical.tables import aligned
-from admeasure.families.graphical.tree import Clique
+from admeasure.families.graphical.inference.tables import aligned
+from admeasure.families.graphical.structure.triangulation import Clique
+from admeasure.families.graphical.structure.zeros import Zeros
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,6 @@ class Observation:
     clique: Clique
     values: np.ndarray
     sigma: float
-
-
-@dataclass(frozen=True)
-class Zeros:
-    """Cells that cannot occur: True in `mask` means impossible."""
-
-    clique: Clique
-    mask: np.ndarray
 
 
 @dataclass(frozen=True)

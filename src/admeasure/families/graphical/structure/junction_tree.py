@@ -1,11 +1,11 @@
-"""Junction trees over integer attributes: triangulation, sizes, and growth by one clique.
+"""Junction trees over integer attributes: their sizes, and growth by one clique.
 
 A tree is the set of maximal cliques of a triangulated graph. Its size is what Private-PGM calls
 JT-SIZE: 8 bytes for every cell of every maximal clique. This file promises that
 
-* `Tree.extended(clique)` is the smaller of the re-triangulated and the path-extended tree;
-* a candidate for which `Tree.sizes_with` reports a size within the limit has a tree of at most
-  that size, and `extended` returns one.
+* `JunctionTree.extended(clique)` is the smaller of the re-triangulated and the path-extended tree;
+* a candidate for which `JunctionTree.sizes_with` reports a size within the limit has a tree of at
+  most that size, and `extended` returns one.
 
 Nothing here sees data: sizes depend on levels and cliques only.
 """
@@ -20,8 +20,13 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.errors import ResourceError
-
-Clique = tuple[int, ...]
+from admeasure.families.graphical.structure.triangulation import (
+    RULES,
+    Clique,
+    adjacency,
+    eliminated,
+    total_cells,
+)
 
 BYTES_PER_CELL = 8
 MEGABYTE = 2**20
@@ -49,7 +54,7 @@ def maximal(cliques: Iterable[Iterable[int]]) -> tuple[Clique, ...]:
     return tuple(sorted(tuple(sorted(c)) for c in kept))
 
 
-def check_limit(tree: Tree, limit_megabytes: float | None) -> None:
+def check_limit(tree: JunctionTree, limit_megabytes: float | None) -> None:
     """Refuse a tree that is larger than the stated limit."""
     if limit_megabytes is not None and tree.megabytes > limit_megabytes:
         raise ResourceError(
@@ -68,10 +73,10 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Tree:
+class JunctionTree:
     """The maximal cliques of a triangulated graph over attributes 0 … d - 1.
 
-    >>> tree = Tree.build((2, 3, 4), [(0, 1), (1, 2)])
+    >>> tree = JunctionTree.build((2, 3, 4), [(0, 1), (1, 2)])
     >>> tree.nodes, tree.cells, tree.extended((0, 2)).cells
     (((0, 1), (1, 2)), 18, 24)
     """
@@ -82,18 +87,18 @@ class Tree:
     """What the tree was built for: only these must stay inside nodes when it grows."""
 
     @classmethod
-    def build(cls, levels: Sequence[int], cliques: Iterable[Iterable[int]]) -> Tree:
+    def build(cls, levels: Sequence[int], cliques: Iterable[Iterable[int]]) -> JunctionTree:
         """The smallest of three greedy triangulations; every attribute is in some node."""
         levels = tuple(int(n) for n in levels)
         cliques = maximal(cliques)
-        graph = _adjacency(len(levels), cliques)[None]
-        found = [_eliminate(graph, levels, rule)[0] for rule in _RULES]
+        graph = adjacency(len(levels), cliques)[None]
+        found = [eliminated(graph, levels, rule)[0] for rule in RULES]
         nodes = [maximal(tuple(np.flatnonzero(row).tolist()) for row in rows) for rows in found]
         sizes = [sum(cells_of(levels, node) for node in option) for option in nodes]
         return cls(levels, nodes[sizes.index(min(sizes))], cliques)
 
     @classmethod
-    def of_nodes(cls, levels: Sequence[int], nodes: Iterable[Iterable[int]]) -> Tree:
+    def of_nodes(cls, levels: Sequence[int], nodes: Iterable[Iterable[int]]) -> JunctionTree:
         """A tree with exactly these nodes, which must have the running intersection property."""
         nodes = maximal(nodes)
         tree = cls(tuple(int(n) for n in levels), nodes, nodes)
@@ -137,11 +142,11 @@ class Tree:
         wanted = frozenset(clique)
         return any(wanted <= frozenset(node) for node in self.nodes)
 
-    def extended(self, clique: Iterable[int]) -> Tree:
+    def extended(self, clique: Iterable[int]) -> JunctionTree:
         """The tree that also holds `clique`: re-triangulated, or with the clique's attributes
         carried along the tree's paths, whichever is the smaller."""
         clique = tuple(sorted(set(clique)))
-        rebuilt = Tree.build(self.levels, (*self.cliques, clique))
+        rebuilt = JunctionTree.build(self.levels, (*self.cliques, clique))
         return min(self._path_extended(clique), rebuilt, key=lambda tree: tree.cells)
 
     def sizes_with(
@@ -237,7 +242,7 @@ class Tree:
         joined = np.exp(member @ np.log(self.levels))
         return np.where(touched > 1, total + joined, total)
 
-    def _path_extended(self, clique: Clique) -> Tree:
+    def _path_extended(self, clique: Clique) -> JunctionTree:
         member = np.zeros((1, len(self.levels)))
         member[0, list(clique)] = 1.0
         hosts = self._host_sizes(member)[0]
@@ -247,11 +252,13 @@ class Tree:
             for attribute in clique:
                 for k in np.flatnonzero(self._carriers(attribute)[host]):
                     nodes[k].add(attribute)
-        return Tree(self.levels, maximal((*nodes, clique)), maximal((*self.cliques, clique)))
+        return JunctionTree(
+            self.levels, maximal((*nodes, clique)), maximal((*self.cliques, clique))
+        )
 
     def _triangulated_sizes(self, member: np.ndarray) -> np.ndarray:
         d = len(self.levels)
-        base = _adjacency(d, self.cliques)
+        base = adjacency(d, self.cliques)
         sizes = np.empty(len(member))
         step = max(1, _BATCH_FLOATS // (8 * d * d))
         for start in range(0, len(member), step):
@@ -259,7 +266,7 @@ class Tree:
             graphs = base[None] | (part[:, :, None] & part[:, None, :])
             graphs[:, np.arange(d), np.arange(d)] = False
             options = [
-                _total_cells(_eliminate(graphs, self.levels, rule), self.levels) for rule in _RULES
+                total_cells(eliminated(graphs, self.levels, rule), self.levels) for rule in RULES
             ]
             sizes[start : start + step] = np.min(options, axis=0)
         return sizes
@@ -272,75 +279,3 @@ class Tree:
             if holding - joining != 1:
                 return False
         return True
-
-
-def _adjacency(d: int, cliques: Iterable[Clique]) -> np.ndarray:
-    graph = np.zeros((d, d), dtype=bool)
-    for clique in cliques:
-        graph[np.ix_(clique, clique)] = True
-    graph[np.arange(d), np.arange(d)] = False
-    return graph
-
-
-def _by_weight(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Cells of the clique that eliminating each vertex would make, as a logarithm."""
-    logs = np.log(levels)
-    return graph @ logs + logs
-
-
-def _by_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Edges that eliminating each vertex would add; ties go to the smaller clique."""
-    degree = graph.sum(axis=2)
-    closed = ((graph @ graph) * graph).sum(axis=2)
-    return degree * (degree - 1) - closed + 1e-4 * _by_weight(graph, levels)
-
-
-def _by_weighted_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The same, an edge counted as the product of its ends' levels."""
-    scaled = graph * levels
-    total = scaled.sum(axis=2) ** 2 - (scaled * levels).sum(axis=2)
-    closed = ((scaled @ graph) * scaled).sum(axis=2)
-    return total - closed + 1e-4 * _by_weight(graph, levels)
-
-
-_RULES = (_by_weight, _by_fill, _by_weighted_fill)
-
-
-def _eliminate(graphs: np.ndarray, levels: Sequence[int], rule) -> np.ndarray:
-    """Greedy elimination of many graphs in lock step.
-
-    `graphs` is (graph, vertex, vertex), boolean, without loops. The answer is (graph, step,
-    vertex): the clique that each step makes. Equal scores go to the lowest vertex.
-    """
-    graph = graphs.astype(np.float64)
-    sizes = np.asarray(levels, dtype=np.float64)
-    count, d = graph.shape[:2]
-    rows = np.arange(count)
-    dead = np.zeros((count, d), dtype=bool)
-    cliques = np.zeros((count, d, d), dtype=bool)
-    diagonal = np.arange(d)
-    for step in range(d):
-        score = rule(graph, sizes)
-        score[dead] = np.inf
-        vertex = score.argmin(axis=1)
-        around = graph[rows, vertex]
-        cliques[:, step] = around > 0
-        cliques[rows, step, vertex] = True
-        np.maximum(graph, around[:, :, None] * around[:, None, :], out=graph)
-        graph[:, diagonal, diagonal] = 0.0
-        graph[rows, vertex] = 0.0
-        graph[rows, :, vertex] = 0.0
-        dead[rows, vertex] = True
-    return cliques
-
-
-def _total_cells(cliques: np.ndarray, levels: Sequence[int]) -> np.ndarray:
-    """Cells of the maximal ones among each graph's elimination cliques."""
-    sizes = np.where(cliques, np.asarray(levels, dtype=np.float64), 1.0).prod(axis=2)
-    member = cliques.astype(np.float64)
-    shared = member @ member.transpose(0, 2, 1)
-    within = shared == shared.diagonal(axis1=1, axis2=2)[:, :, None]
-    # An elimination clique can only be contained in one that was made before it.
-    d = cliques.shape[1]
-    contained = (within & np.tri(d, d, -1, dtype=bool)).any(axis=2)
-    return (sizes * ~contained).sum(axis=1)

@@ -9,14 +9,13 @@ the large tables are only ever summed and added to as wholes.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from admeasure.families.graphical.tables import aligned, sum_axis
-from admeasure.families.graphical.tree import Clique
+from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, sum_axis
+from admeasure.families.graphical.structure.junction_tree import Clique
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -26,37 +25,16 @@ _SMALL = 1 << 12
 """Tables of so few cells are summed all at once by a sparse matrix, larger ones each by itself."""
 
 
-class Layout:
-    """Tables on `cliques` in C order, one after another in a flat array."""
-
-    def __init__(self, levels: Sequence[int], cliques: Sequence[Clique]) -> None:
-        self.levels = levels
-        self.cliques = tuple(cliques)
-        self.shapes = [tuple(levels[a] for a in clique) for clique in self.cliques]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
-        self.bounds = [0, *itertools.accumulate(self.sizes)]
-        self.cells = self.bounds[-1]
-
-    def views(self, flat: np.ndarray) -> list[np.ndarray]:
-        """The tables inside a flat array, in the order of the cliques."""
-        cuts = itertools.pairwise(self.bounds)
-        return [flat[a:b].reshape(shape) for (a, b), shape in zip(cuts, self.shapes, strict=True)]
-
-    def each(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
-        """One number for each table, at all of its cells."""
-        return np.repeat(np.asarray(values, dtype=np.float64), self.sizes)
-
-
 class Facets:
     """The facets of the cliques of a layout, in a layout of their own."""
 
-    def __init__(self, cliques: Layout) -> None:
+    def __init__(self, cliques: CliqueLayout) -> None:
         self._cliques = cliques
         sets = cliques.cliques
         facets = [(t, axis) for t, clique in enumerate(sets) for axis in range(len(clique))]
         self.parents = [t for t, _ in facets]
         """Which clique each is of."""
-        self.layout = Layout(
+        self.layout = CliqueLayout(
             cliques.levels, [sets[t][:axis] + sets[t][axis + 1 :] for t, axis in facets]
         )
         self._large = [
@@ -105,7 +83,7 @@ class Facets:
 
 
 def meeting(
-    above: Layout, below: Layout, blocks: Sequence[Sequence[tuple[int, float]]]
+    above: CliqueLayout, below: CliqueLayout, blocks: Sequence[Sequence[tuple[int, float]]]
 ) -> sparse.csr_array:
     """(cells of `above`, cells of `below`), a number wherever a cell lies over another.
 

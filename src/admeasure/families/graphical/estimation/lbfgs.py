@@ -47,7 +47,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Minimum:
     point: Point
     iterations: int
     evaluations: int
@@ -60,14 +60,14 @@ def minimise(
     *,
     done: Callable[[Point], bool],
     iterations: int,
-) -> Outcome:
+) -> Minimum:
     """Minimise until `done`, until no step decreases the function, or for so many iterations."""
     point = start
     evaluations = 1  # of the start
     pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
     for iteration in range(iterations):
         if done(point):
-            return Outcome(point, iteration, evaluations, converged=True)
+            return Minimum(point, iteration, evaluations, converged=True)
         direction = _direction(point, pairs)
         slope = float(point.gradient @ direction)
         if not slope < 0:
@@ -78,7 +78,7 @@ def minimise(
         evaluations += tried
         if found is None:
             if not pairs:
-                return Outcome(point, iteration, evaluations, converged=False)
+                return Minimum(point, iteration, evaluations, converged=False)
             pairs.clear()
             continue
         s, y = found.x - point.x, found.gradient - point.gradient
@@ -87,7 +87,7 @@ def minimise(
             pairs.append((s, y, 1.0 / curvature))
             del pairs[:-_MEMORY]
         point = found
-    return Outcome(point, iterations, evaluations, converged=done(point))
+    return Minimum(point, iterations, evaluations, converged=done(point))
 
 
 def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:

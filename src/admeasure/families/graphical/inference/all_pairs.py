@@ -12,7 +12,7 @@ pairs of a kind are one product:
     p(a, x) = sum over T of p(a, T) p(x | T)                       a of the node, x beyond T
     p(x, y) = sum over T, U of p(x | T) p(T, U) p(y | U)           x beyond T, y beyond U
 
-Answers are those of the query-by-query cuts of `propagation` to rounding, for a small part of the
+Answers are those of the query-by-query cuts of `marginals` to rounding, for a small part of the
 work where cliques are small and attributes many. Only positive numbers are added and multiplied.
 """
 
@@ -24,8 +24,8 @@ from itertools import combinations
 
 import numpy as np
 
-from admeasure.families.graphical.tables import divide_rows
-from admeasure.families.graphical.tree import Clique, Tree, cells_of
+from admeasure.families.graphical.inference.tables import divide_rows
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
 Inside = Callable[[Clique], np.ndarray]
 """Expected counts of a set of attributes that some node holds."""
@@ -46,10 +46,10 @@ class Branch:
     child_of: dict[int, int]
 
 
-class Pairs:
+class AllPairs:
     """What the pass over one tree does, and what it costs."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: JunctionTree) -> None:
         self._tree = tree
         self._levels = tree.levels
         children: dict[int, dict[Clique, list[int]]] = {k: {} for k in range(len(tree.nodes))}

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.tables import summed_onto
-from admeasure.families.graphical.triangle import Triangle
+from admeasure.families.graphical.inference.tables import summed_onto
+from admeasure.families.graphical.inference.triangle import Triangle
 
 _CACHE_CELLS = 1 << 16
 """A table of more cells is cut along its first axis."""

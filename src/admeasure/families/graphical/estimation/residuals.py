@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.facets import Facets, Layout, meeting
-from admeasure.families.graphical.tables import marginals, sum_axis
-from admeasure.families.graphical.tree import Clique, cells_of
+from admeasure.families.graphical.estimation.facets import Facets, meeting
+from admeasure.families.graphical.inference.tables import CliqueLayout, sub_marginals, sum_axis
+from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 
 
 def subsets(clique: Clique) -> Iterator[Clique]:
@@ -49,7 +49,7 @@ def said(tables: Iterable[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray
     """For each set, the sum of the means over other attributes of all tables that hold it."""
     found: dict[Clique, np.ndarray] = {}
     for clique, table in tables:
-        for subset, part in marginals(table, clique).items():
+        for subset, part in sub_marginals(table, clique).items():
             mean = part * (part.size / table.size)
             found[subset] = found[subset] + mean if subset in found else mean
     return found
@@ -59,12 +59,14 @@ class Effects:
     """The effects theta_A of the sum of tables on `cliques`, none of which holds another, each
     spread over the whole domain."""
 
-    def __init__(self, cliques: Layout, facets: Facets, weights: Mapping[Clique, float]) -> None:
+    def __init__(
+        self, cliques: CliqueLayout, facets: Facets, weights: Mapping[Clique, float]
+    ) -> None:
         """`weights` has a number for every set in the closure."""
         self._cliques = cliques
         self._facets = facets
         tops = set(cliques.cliques)
-        self._smaller = Layout(cliques.levels, [s for s in weights if s not in tops])
+        self._smaller = CliqueLayout(cliques.levels, [s for s in weights if s not in tops])
         sizes = self._smaller.sizes
         place = {subset: k for k, subset in enumerate(self._smaller.cliques)}
         self._lift = meeting(
@@ -121,12 +123,12 @@ class _SignedMeans:
 
     def __init__(
         self,
-        above: Layout,
+        above: CliqueLayout,
         held: Sequence[Sequence[Clique]],
         wholes: Sequence[Clique],
         weights: Sequence[float],
     ) -> None:
-        below = Layout(above.levels, [subset for sets in held for subset in sets])
+        below = CliqueLayout(above.levels, [subset for sets in held for subset in sets])
         places = itertools.count()
         self._matrix = meeting(above, below, [[(next(places), 1.0) for _ in sets] for sets in held])
         self._transposed = self._matrix.T.tocsr()

@@ -24,9 +24,10 @@ from functools import cached_property
 
 import numpy as np
 
-from admeasure.families.graphical.facets import Facets, Layout, meeting
-from admeasure.families.graphical.residuals import closure, subsets
-from admeasure.families.graphical.tree import Clique
+from admeasure.families.graphical.estimation.facets import Facets, meeting
+from admeasure.families.graphical.estimation.residuals import closure, subsets
+from admeasure.families.graphical.inference.tables import CliqueLayout
+from admeasure.families.graphical.structure.triangulation import Clique
 
 _DOWNHILL = 0.25
 """How much of the cliques' own slope the smaller regions must leave."""
@@ -54,14 +55,16 @@ def counting_numbers(cliques: tuple[Clique, ...]) -> dict[Clique, int]:
 class Regions:
     """The regions of `cliques`, none of which holds another."""
 
-    def __init__(self, cliques: Layout, facets: Facets, slack: Mapping[Clique, float]) -> None:
+    def __init__(
+        self, cliques: CliqueLayout, facets: Facets, slack: Mapping[Clique, float]
+    ) -> None:
         """`slack` is k, for every clique."""
         self.facets = facets
         self.slack = cliques.each([slack[clique] for clique in cliques.cliques])
         tops = set(cliques.cliques)
         numbers = counting_numbers(cliques.cliques)
         inner = {region: n for region, n in numbers.items() if region not in tops}
-        layout = Layout(cliques.levels, list(inner))
+        layout = CliqueLayout(cliques.levels, list(inner))
         self.numbers = layout.each(list(inner.values()))
         most = dict.fromkeys(inner, 0.0)
         for t, held in zip(facets.parents, facets.subsets, strict=True):

@@ -20,8 +20,8 @@ from math import prod
 
 import numpy as np
 
-from admeasure.families.graphical.cuts import Arc
-from admeasure.families.graphical.tree import Clique, Tree, cells_of
+from admeasure.families.graphical.inference.cuts import Arc
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
 _CACHE_CELLS = 1 << 16
 """What a product holds at a time, where slices are to be had."""
@@ -32,7 +32,7 @@ _SLICES = -1
 
 
 @dataclass(frozen=True)
-class Product:
+class PairwiseProduct:
     """Two tables multiplied, by number; what is summed is in both of them and in no other."""
 
     left: int
@@ -42,7 +42,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContractionPath:
     """How to answer one query. Tables are numbered: the factors, then each product in turn."""
 
     query: Clique
@@ -50,7 +50,7 @@ class Plan:
     """(arc, attribute)"""
     factors: tuple[Clique, ...]
     """axes: those of the node that matter; separator and attribute for each of `beyond`"""
-    products: tuple[Product, ...]
+    products: tuple[PairwiseProduct, ...]
     sliced: Clique
     together: int
     """how many slices are worked on at a time"""
@@ -59,7 +59,7 @@ class Plan:
 class Branches:
     """The ways to meet at the nodes of one tree."""
 
-    def __init__(self, tree: Tree, arcs: Sequence[Arc], limit_cells: float) -> None:
+    def __init__(self, tree: JunctionTree, arcs: Sequence[Arc], limit_cells: float) -> None:
         self._levels = tree.levels
         self._limit = limit_cells
         self._aim = int(min(_CACHE_CELLS, limit_cells))
@@ -69,8 +69,8 @@ class Branches:
         for e, arc in enumerate(arcs):
             self._out[arc.near].append(e)
 
-    def plan(self, query: Clique, below: float) -> Plan | None:
-        """The cheapest plan that keeps to the limit and costs less than `below`, in cells read and
+    def path(self, query: Clique, below: float) -> ContractionPath | None:
+        """The cheapest path that keeps to the limit and costs less than `below`, in cells read and
         written, if any."""
         best = None
         for k, node in enumerate(self._sets):
@@ -88,12 +88,14 @@ class Branches:
                     if largest <= self._limit and work + copied < below:
                         below = work + copied
                         together = max(1, self._aim // largest)
-                        best = Plan(query, tuple(beyond), factors, products, sliced, together)
+                        best = ContractionPath(
+                            query, tuple(beyond), factors, products, sliced, together
+                        )
         return best
 
     def _orders(
         self, tables: dict[int, frozenset[int]], query: frozenset[int], number: int
-    ) -> Iterator[tuple[float, tuple[Product, ...]]]:
+    ) -> Iterator[tuple[float, tuple[PairwiseProduct, ...]]]:
         """Every order of multiplying the tables two at a time, with its cost."""
         if len(tables) == 1:
             yield 0.0, ()
@@ -105,12 +107,12 @@ class Branches:
             cost = float(cells_of(self._levels, kept))
             if len(kept) < len(joint):
                 cost += cells_of(self._levels, joint) * _MULTIPLIED
-            product = Product(one, two, kept, joint - kept)
+            product = PairwiseProduct(one, two, kept, joint - kept)
             for rest, products in self._orders({**others, number: kept}, query, number + 1):
                 yield cost + rest, (product, *products)
 
     def _slices(
-        self, factors: Sequence[Clique], products: Sequence[Product], work: float
+        self, factors: Sequence[Clique], products: Sequence[PairwiseProduct], work: float
     ) -> tuple[Clique, int, int]:
         """The attributes that are sliced, the cells of the largest table of one slice (the answer
         aside), and those of all slices of the factors: one without a sliced attribute is copied
@@ -129,28 +131,28 @@ class Branches:
             if cells <= work or largest > self._limit:
                 sliced, copied = more, cells
 
-    def answer(self, plan: Plan, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """The marginal, from the tables of the plan's factors."""
-        steps, orders = _arrange(plan)
-        cells = cells_of(self._levels, plan.sliced)
+    def answer(self, path: ContractionPath, tables: Sequence[np.ndarray]) -> np.ndarray:
+        """The marginal, from the tables of the path's factors."""
+        steps, orders = _arrange(path)
+        cells = cells_of(self._levels, path.sliced)
         ready = []
-        for factor, table, order in zip(plan.factors, tables, orders, strict=False):
-            fixed = [a for a in plan.sliced if a in factor]
+        for factor, table, order in zip(path.factors, tables, orders, strict=False):
+            fixed = [a for a in path.sliced if a in factor]
             axes = [*fixed, *(a for a in order if a != _SLICES)]
             table = table.reshape(self._shape(factor)).transpose([factor.index(a) for a in axes])
             table = np.ascontiguousarray(table).reshape(-1, *table.shape[len(fixed) :])
             # Slices are a view where the factor has every sliced attribute, else rows to copy.
             row = None
-            if len(fixed) < len(plan.sliced):
-                shape = [self._levels[a] if a in fixed else 1 for a in plan.sliced]
+            if len(fixed) < len(path.sliced):
+                shape = [self._levels[a] if a in fixed else 1 for a in path.sliced]
                 row = np.arange(len(table)).reshape(shape)
-                row = np.broadcast_to(row, self._shape(plan.sliced)).reshape(-1)
+                row = np.broadcast_to(row, self._shape(path.sliced)).reshape(-1)
             places = list(range(1, len(order)))
             places.insert(order.index(_SLICES), 0)
             ready.append((table, row, places))
-        answer = np.zeros(self._shape(plan.query))
-        for start in range(0, cells, plan.together):
-            now = slice(start, start + plan.together)
+        answer = np.zeros(self._shape(path.query))
+        for start in range(0, cells, path.together):
+            now = slice(start, start + path.together)
             held = [
                 table[now if row is None else row[now]].transpose(places)
                 for table, row, places in ready
@@ -165,7 +167,7 @@ class Branches:
 
 
 @dataclass(frozen=True)
-class Step:
+class AlignedProduct:
     """A product with the places of its axes: left and right are (kept by both, summed, own)."""
 
     left: int
@@ -186,15 +188,15 @@ class Step:
         return table.reshape(shape).transpose(self.places)
 
 
-def _arrange(plan: Plan) -> tuple[list[Step], list[tuple[int, ...]]]:
+def _arrange(path: ContractionPath) -> tuple[list[AlignedProduct], list[tuple[int, ...]]]:
     """The products with every table's axes in an order in which few need to be moved."""
-    held = [frozenset(f) for f in plan.factors] + [p.kept for p in plan.products]
-    held = [table.difference(plan.sliced) | {_SLICES} for table in held]
+    held = [frozenset(f) for f in path.factors] + [p.kept for p in path.products]
+    held = [table.difference(path.sliced) | {_SLICES} for table in held]
     orders: list[tuple[int, ...]] = [()] * len(held)
-    orders[-1] = plan.query
+    orders[-1] = path.query
     steps = []
-    for number in range(len(held) - 1, len(plan.factors) - 1, -1):
-        product, order = plan.products[number - len(plan.factors)], orders[number]
+    for number in range(len(held) - 1, len(path.factors) - 1, -1):
+        product, order = path.products[number - len(path.factors)], orders[number]
         one, two = product.left, product.right
         both = [a for a in order if a in held[one] and a in held[two]]
         summed = sorted((held[one] & held[two]).difference(order))
@@ -208,5 +210,5 @@ def _arrange(plan: Plan) -> tuple[list[Step], list[tuple[int, ...]]]:
             spread.append(tuple(slice(None) if a in plain else None for a in order))
         found = [*both, *own[one], *own[two]]
         places = tuple(found.index(a) for a in order)
-        steps.append(Step(one, two, len(both), len(summed), places, tuple(spread)))
+        steps.append(AlignedProduct(one, two, len(both), len(summed), places, tuple(spread)))
     return steps[::-1], orders

@@ -1,4 +1,4 @@
-"""Sums and broadcasts of tables whose axes are sorted attributes."""
+"""Tables whose axes are sorted attributes: where many lie in one array, sums, broadcasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,28 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.tree import Clique
+from admeasure.families.graphical.structure.junction_tree import Clique
+
+
+class CliqueLayout:
+    """Tables on `cliques` in C order, one after another in a flat array."""
+
+    def __init__(self, levels: Sequence[int], cliques: Sequence[Clique]) -> None:
+        self.levels = levels
+        self.cliques = tuple(cliques)
+        self.shapes = [tuple(levels[a] for a in clique) for clique in self.cliques]
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        self.bounds = [0, *itertools.accumulate(self.sizes)]
+        self.cells = self.bounds[-1]
+
+    def views(self, flat: np.ndarray) -> list[np.ndarray]:
+        """The tables inside a flat array, in the order of the cliques."""
+        cuts = itertools.pairwise(self.bounds)
+        return [flat[a:b].reshape(shape) for (a, b), shape in zip(cuts, self.shapes, strict=True)]
+
+    def each(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+        """One number for each table, at all of its cells."""
+        return np.repeat(np.asarray(values, dtype=np.float64), self.sizes)
 
 
 def sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
@@ -54,7 +75,7 @@ def project(table: np.ndarray, clique: Clique, onto: Iterable[int]) -> np.ndarra
     return table
 
 
-def marginals(table: np.ndarray, clique: Clique) -> dict[Clique, np.ndarray]:
+def sub_marginals(table: np.ndarray, clique: Clique) -> dict[Clique, np.ndarray]:
     """The marginals on every non-empty subset of `clique`, its own table first."""
     found = {clique: table}
     for size in range(len(clique) - 1, 0, -1):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admeasure.families.graphical.tree import Clique, Tree, cells_of
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
 _DEEP = 6.0
 """How much dearer a part is, at first sight, that is inside no node and must itself be cut."""
@@ -41,7 +41,7 @@ class Arc:
 class Cuts:
     """The cuts of one tree. Arcs 2 k and 2 k + 1 are the two directions of edge k."""
 
-    def __init__(self, tree: Tree, limit_cells: float) -> None:
+    def __init__(self, tree: JunctionTree, limit_cells: float) -> None:
         self._levels = tree.levels
         self._limit = limit_cells
         self._sets = [frozenset(node) for node in tree.nodes]
@@ -155,7 +155,7 @@ def indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
     return table
 
 
-def _find_arcs(tree: Tree) -> list[Arc]:
+def _find_arcs(tree: JunctionTree) -> list[Arc]:
     sets = [frozenset(node) for node in tree.nodes]
     neighbours: dict[int, list[int]] = {k: [] for k in range(len(sets))}
     for edge in tree.edges:

@@ -6,10 +6,10 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
     p(q1, q2) = sum over S of p(q1, S) p(q2 | S).
 
 All queries with the same near part and the same cut share one matrix product; very many pairs are
-answered in one pass over the tree (`pairs`), and triples whose cuts are dear from the node where
-their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept, up to
-`_CONDITIONAL_CELLS`, and so are projections and near parts, up to `_KEPT_CELLS`; no intermediate
-table exceeds `limit_cells`.
+answered in one pass over the tree (`all_pairs`), and triples whose cuts are dear from the node
+where their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept,
+up to `_CONDITIONAL_CELLS`, and so are projections and near parts, up to `_KEPT_CELLS`; no
+intermediate table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -22,12 +22,12 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical.beliefs import Beliefs
-from admeasure.families.graphical.branches import Branches, Plan
-from admeasure.families.graphical.cuts import Arc, Cuts
-from admeasure.families.graphical.pairs import Pairs
-from admeasure.families.graphical.tables import divide_rows, sum_axis
-from admeasure.families.graphical.tree import Clique, cells_of, megabytes_of
+from admeasure.families.graphical.inference.all_pairs import AllPairs
+from admeasure.families.graphical.inference.branches import Branches, ContractionPath
+from admeasure.families.graphical.inference.calibration import Beliefs
+from admeasure.families.graphical.inference.cuts import Arc, Cuts
+from admeasure.families.graphical.inference.tables import divide_rows, sum_axis
+from admeasure.families.graphical.structure.junction_tree import Clique, cells_of, megabytes_of
 
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
@@ -41,7 +41,7 @@ _IN_CACHE = 3.0
 """So many cells of the small tables of branches take the time of one of a large table."""
 
 
-class Propagation:
+class Marginals:
     """Answers marginal queries from one set of beliefs."""
 
     def __init__(self, beliefs: Beliefs, limit_cells: float = LIMIT_CELLS) -> None:
@@ -74,7 +74,7 @@ class Propagation:
     def _arcs(self) -> list[Arc]:
         return self._cuts.arcs
 
-    def marginals(self, queries: Sequence[Clique]) -> list[np.ndarray]:
+    def answer(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
         answers: list[np.ndarray | None] = [None] * len(queries)
         across: list[int] = []
@@ -92,9 +92,9 @@ class Propagation:
         arcs = self._cuts.best([queries[p] for p in across])
         groups: dict[tuple[Clique, int], list[tuple[int, Clique]]] = {}
         for position, arc in zip(across, arcs, strict=True):
-            plan = self._branched(queries[position])
-            if plan is not None:
-                answers[position] = self._branches.answer(plan, self._factors(plan))
+            path = self._branched(queries[position])
+            if path is not None:
+                answers[position] = self._branches.answer(path, self._factors(path))
                 continue
             near, far = self._cuts.parts(queries[position], arc)
             groups.setdefault((near, arc), []).append((position, far))
@@ -104,15 +104,15 @@ class Propagation:
                 answers[position] = table
         return [answer for answer in answers if answer is not None]
 
-    def _branched(self, query: Clique) -> Plan | None:
+    def _branched(self, query: Clique) -> ContractionPath | None:
         """How to answer from the node where the query's branches meet, where cuts are dearer."""
         cost = self._cuts.judged(query)
         if len(query) != 3 or cost < _DEAR_CUT:
             return None
-        return self._branches.plan(query, _IN_CACHE * cost)
+        return self._branches.path(query, _IN_CACHE * cost)
 
-    def _factors(self, plan: Plan) -> list[np.ndarray]:
-        return [self._inside(plan.factors[0]), *(self._conditional(e, a) for e, a in plan.beyond)]
+    def _factors(self, path: ContractionPath) -> list[np.ndarray]:
+        return [self._inside(path.factors[0]), *(self._conditional(e, a) for e, a in path.beyond)]
 
     def _answer_pairs(
         self, queries: Sequence[Clique], across: list[int], answers: list[np.ndarray | None]
@@ -124,7 +124,7 @@ class Propagation:
                 wanted.setdefault(queries[position], []).append(position)
         if len(wanted) < _MANY_PAIRS:
             return across
-        pairs = Pairs(self._beliefs.tree)
+        pairs = AllPairs(self._beliefs.tree)
         if not pairs.worth(len(wanted), min(self._limit, _KEPT_CELLS)):
             return across
         for query, table in pairs.answers(self._inside, wanted):

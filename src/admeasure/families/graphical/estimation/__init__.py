@@ -1,0 +1,1 @@
+"""From noisy marginals to potentials: the dual, its slack and curvature, steps to its minimum."""

@@ -1,0 +1,1 @@
+"""What can be said of a model before anything is measured: junction trees, sizes, zeros."""
