@@ -2,8 +2,9 @@
 
 >>> import admeasure
 >>> release = admeasure.fit(table, "schema.toml", workload="all-3way",
-...                         mechanism=admeasure.mwem(), epsilon=1, delta=1e-9)  # doctest: +SKIP
+...                         mechanism=admeasure.aim(), epsilon=1, delta=1e-9)  # doctest: +SKIP
 >>> release.sample(1000)  # doctest: +SKIP
+>>> release.answer({"sex": "Female", "age": (30, 40)})  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -16,6 +17,25 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from admeasure.fitting import fit as fit
     from admeasure.limits import Limits as Limits
+    from admeasure.mechanisms.aim import Aim as aim
+    from admeasure.mechanisms.all_zero import AllZero as all_zero
+    from admeasure.mechanisms.dualquery import DualQuery as dualquery
+    from admeasure.mechanisms.fem import Fem as fem
+    from admeasure.mechanisms.gaussian import Gaussian as gaussian
+    from admeasure.mechanisms.gem import Gem as gem
+    from admeasure.mechanisms.gem_pub import GemPub as gem_pub
+    from admeasure.mechanisms.independent import Independent as independent
+    from admeasure.mechanisms.ji_elkan import JiElkan as ji_elkan
+    from admeasure.mechanisms.mst import Mst as mst
+    from admeasure.mechanisms.mwem import Mwem as mwem
+    from admeasure.mechanisms.mwem_pgm import MwemPgm as mwem_pgm
+    from admeasure.mechanisms.pep import Pep as pep
+    from admeasure.mechanisms.pep_pub import PepPub as pep_pub
+    from admeasure.mechanisms.pmw_pub import PmwPub as pmw_pub
+    from admeasure.mechanisms.privbayes import PrivBayes as privbayes
+    from admeasure.mechanisms.rap import Rap as rap
+    from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
+    from admeasure.privacy.book import Book as Book
     from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
     from admeasure.run import ChargeTo as ChargeTo
@@ -23,25 +43,76 @@ if TYPE_CHECKING:
     from admeasure.workload import Workload as Workload
 
 _HOMES = {
-    "ChargeTo": "admeasure.run",
-    "fit": "admeasure.fitting",
-    "Limits": "admeasure.limits",
-    "Predicate": "admeasure.queries",
-    "Release": "admeasure.release",
-    "Schema": "admeasure.schema",
-    "Workload": "admeasure.workload",
+    "Book": "privacy.book",
+    "ChargeTo": "run",
+    "Limits": "limits",
+    "Predicate": "queries",
+    "Release": "release",
+    "Schema": "schema",
+    "Workload": "workload",
+    "fit": "fitting",
 }
+_MECHANISMS = (
+    "aim",
+    "all_zero",
+    "dualquery",
+    "fem",
+    "gaussian",
+    "gem",
+    "gem_pub",
+    "independent",
+    "ji_elkan",
+    "mst",
+    "mwem",
+    "mwem_pgm",
+    "pep",
+    "pep_pub",
+    "pmw_pub",
+    "privbayes",
+    "rap",
+    "rap_softmax",
+)
+
+__all__ = [
+    "Book",
+    "ChargeTo",
+    "Limits",
+    "Predicate",
+    "Release",
+    "Schema",
+    "Workload",
+    "aim",
+    "all_zero",
+    "dualquery",
+    "fem",
+    "fit",
+    "gaussian",
+    "gem",
+    "gem_pub",
+    "independent",
+    "ji_elkan",
+    "mst",
+    "mwem",
+    "mwem_pgm",
+    "pep",
+    "pep_pub",
+    "pmw_pub",
+    "privbayes",
+    "rap",
+    "rap_softmax",
+]
 
 
-def __getattr__(name: str) -> Any:
-    """Names are imported when they are used, so that `admeasure --help` answers at once.
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))
 
-    Mechanisms are reached by their names with underscores: `admeasure.mwem()`.
-    """
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if not name.startswith("_"):
-        registry = importlib.import_module("admeasure.mechanisms").REGISTRY
-        if name.replace("_", "-") in registry:
-            return registry[name.replace("_", "-")]
-    raise AttributeError(f"module 'admeasure' has no attribute {name!r}")
+
+if not TYPE_CHECKING:  # whose readers know every name from above
+
+    def __getattr__(name: str) -> Any:
+        """Names are imported when they are used, so that `admeasure --help` answers at once."""
+        if name in _HOMES:
+            return getattr(importlib.import_module(f"admeasure.{_HOMES[name]}"), name)
+        if name in _MECHANISMS:
+            return importlib.import_module("admeasure.mechanisms").REGISTRY[name.replace("_", "-")]
+        raise AttributeError(f"module 'admeasure' has no attribute {name!r}")

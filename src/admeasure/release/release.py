@@ -6,10 +6,10 @@ Everything here is computed from noisy measurements and public facts; using it c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -25,8 +25,12 @@ from admeasure.release.certificate import Certificate, registry_yaml
 from admeasure.release.display import Counts, release_html, write_report
 from admeasure.release.reading import parts
 from admeasure.schema import Schema, to_frame
+from admeasure.schema.frames import Library, frame_of
 from admeasure.selectors.evidence import Selection
-from admeasure.workload import Question, Workload
+from admeasure.workload import Question, Workload, load_questions, question
+
+Asked = Mapping[str, Any] | Question | Query
+"""One question: conditions, or a query, with a name or without."""
 
 STORED_FACTS = ("rounds", "model_megabytes")
 
@@ -52,12 +56,16 @@ class Release:
         """The believed number of rows, which is noisy where it is private."""
         return max(0, round(self.model.total))
 
-    def sample(self, rows: int | None = None, *, seed: int | None = None) -> Any:
+    def sample(
+        self, rows: int | None = None, *, seed: int | None = None, as_: Library | None = None
+    ) -> Any:
         """Synthetic rows, as many as the table is believed to have where none are asked for.
 
-        Sampling costs nothing, so a seed is harmless here.
+        They come in the type of the frame that was fitted, as a dict of columns where there was
+        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here.
         """
-        return to_frame(self.sample_columns(rows, seed=seed), self.like)
+        like = self.like if as_ is None else frame_of(as_)
+        return to_frame(self.sample_columns(rows, seed=seed), like)
 
     def sample_columns(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, Any]:
         """The same, as a dict of columns."""
@@ -79,13 +87,32 @@ class Release:
         turned = np.transpose(table, [key.index(c) for c in columns])
         return Counts.of(turned, columns, [self.schema.column(c).labels for c in columns])
 
+    @overload
+    def answer(self, questions: Asked, *, confidence: float = 0.95) -> Answer: ...
+    @overload
     def answer(
-        self, questions: Sequence[Question | Query], *, confidence: float = 0.95
-    ) -> list[Answer]:
-        """Each question with its answer and an interval that holds with this confidence."""
-        return self.evidence.answers(
-            [q if isinstance(q, Question) else Question(str(q), q) for q in questions], confidence
-        )
+        self, questions: Sequence[Asked] | str | Path, *, confidence: float = 0.95
+    ) -> list[Answer]: ...
+    def answer(
+        self, questions: Asked | Sequence[Asked] | str | Path, *, confidence: float = 0.95
+    ) -> Answer | list[Answer]:
+        """A question with its answer and an interval that holds with this confidence; the answers
+        of several, or of a query file.
+
+        A question is a dict of conditions that must all hold, such as `{"sex": "Female", "age":
+        (30, 40)}`: a value, a list of values, or a range with both ends included.
+        """
+        if isinstance(questions, str | Path):
+            return self.answer(load_questions(questions, self.schema), confidence=confidence)
+        if isinstance(questions, Mapping | Question | Query):
+            (answer,) = self.answer([questions], confidence=confidence)
+            return answer
+        return self.evidence.answers([self._question(q) for q in questions], confidence)
+
+    def _question(self, asked: Asked) -> Question:
+        if isinstance(asked, Mapping):
+            return question(asked, self.schema)
+        return asked if isinstance(asked, Question) else Question(str(asked), asked)
 
     def bounds(self, *, confidence: float = 0.95) -> dict[Columns, Bound]:
         """For each marginal of the workload an upper bound on its L1 error (in rows)."""
@@ -121,12 +148,27 @@ class Release:
             self, path, confidence=confidence, conclusions=conclusions, internal=internal
         )
 
+    def __repr__(self) -> str:
+        """A few lines: what it is of, how it was made, and its promise."""
+        stamp = f"{self.certificate.stamp}\n" if self.certificate.stamp else ""
+        return (
+            f"{stamp}Release of {self.schema.table.name!r} by {self.certificate.mechanism}: about "
+            f"{self.rows:,} rows, {len(self.schema.columns)} columns, {len(self.measurements)} "
+            f"measurements, {len(self.workload.queries)} queries in the workload.\n"
+            f"{self.certificate.promise}\n"
+            "Ask it: .sample(), .answer(...), .marginal(columns), .bounds(), .report(path), "
+            ".save(path)"
+        )
+
     def _repr_html_(self) -> str:
         return release_html(self)
 
-    def save(self, path: str | Path, *, scratch: Path | None = None) -> Path:
+    def save(
+        self, path: str | Path, *, overwrite: bool = False, scratch: Path | None = None
+    ) -> Path:
         """Write the release as a folder, whole or not at all; it is made in `scratch` first, a
-        folder on the same disk, or beside `path`.
+        folder on the same disk, or beside `path`. `overwrite` replaces another release, and
+        nothing but a release.
 
         What the run took in time and memory stays out: the size of the private table shows in it.
         """
@@ -152,7 +194,7 @@ class Release:
             ],
             "selections": [_selection_record(s) for s in self.selections],
         }
-        store.write_folder(target, files, head, scratch)
+        store.write_folder(target, files, head, scratch, overwrite=overwrite)
         return target
 
     @classmethod

@@ -86,11 +86,22 @@ def check_free(path: Path) -> None:
 
 
 def write_folder(
-    path: Path, files: Mapping[str, bytes], head: dict[str, Any], scratch: Path | None = None
+    path: Path,
+    files: Mapping[str, bytes],
+    head: dict[str, Any],
+    scratch: Path | None = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write all files and the head beside the target (or in `scratch`, a folder on the same disk),
-    flush them, then rename the folder."""
-    check_free(path)
+    flush them, then rename the folder. A release that stands there is moved away for that moment,
+    and removed when the new one is in its place."""
+    old = None
+    if overwrite and path.exists():
+        _check_release(path)
+        old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    else:
+        check_free(path)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     if scratch is not None:
         fresh = scratch / "release"
@@ -102,11 +113,31 @@ def write_folder(
         for name, content in {**files, "release.json": text.encode()}.items():
             write_durably(fresh / name, content)
         fresh.chmod(0o755)
-        os.rename(fresh, path)
+        if old is not None:
+            os.rename(path, old)
+        try:
+            os.rename(fresh, path)
+        except OSError:
+            if old is not None:
+                os.rename(old, path)
+            raise
         flush_folder(path.parent)
     except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
         raise not_written(path, error) from None
+    if old is not None:
+        shutil.rmtree(old)
+
+
+def _check_release(path: Path) -> None:
+    """Refuse to replace what is no release: somebody's folder of other files would be lost."""
+    known = {*FILES, "release.json", "certificate.yaml"}
+    others = [] if not path.is_dir() else [p.name for p in path.iterdir() if p.name not in known]
+    if path.is_symlink() or not (path / "release.json").is_file() or others:
+        raise UsageError(
+            f"{path} is not a release, or holds other files too, so it is not replaced. Name "
+            "another folder, or remove it first."
+        )
 
 
 def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

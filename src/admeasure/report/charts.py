@@ -184,7 +184,7 @@ def nice_step(most: float, ticks: int = 5) -> float:
     """A round distance between about `ticks` marks from 0 to `most`.
 
     >>> nice_step(0.9), nice_step(2.0), nice_step(37)
-    (0.2, 0.5, 10.0)
+    (0.2, 0.5, 10)
     """
     rough = most / ticks
     size = 10 ** math.floor(math.log10(rough))

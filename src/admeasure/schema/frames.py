@@ -6,6 +6,7 @@ than it must; frames are reached through narwhals, so none of their libraries is
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,8 +14,12 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from admeasure.errors import DataError
+from admeasure.errors import DataError, UsageError
+from admeasure.extras import need
 from admeasure.schema.values import quoted
+
+Library = Literal["pandas", "polars", "arrow", "dict"]
+_LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +185,19 @@ def to_frame(columns: Mapping[str, Any], like: Any) -> Any:
         case "pyarrow":
             return library.table({n: library.array(v.tolist()) for n, v in lists.items()})
     return library.DataFrame({n: v.tolist() for n, v in lists.items()}, infer_schema_length=None)
+
+
+def frame_of(library: Library) -> Any:
+    """A frame of that library without rows or columns; a dict for "dict"."""
+    if library == "dict":
+        return {}
+    if library not in _LIBRARIES:
+        known = ", ".join(("dict", *_LIBRARIES))
+        raise UsageError(f"There is no kind of frame {library!r}. There are: {known}.")
+    module = _LIBRARIES[library]
+    need(module, "frames", f"A frame of {library}")
+    loaded = importlib.import_module(module)
+    return loaded.table({}) if library == "arrow" else loaded.DataFrame()
 
 
 def _dtype(values: Any) -> Any:

@@ -22,6 +22,7 @@ MODULES = (
     "__init__.py",
     "domain.py",
     "errors.py",
+    "extras.py",
     "sparse.py",
     "privacy/__init__.py",
     "privacy/unit.py",

@@ -23,7 +23,7 @@ def command_line(argv: Sequence[str]) -> str:
     """A command in lines that fit beside a form.
 
     >>> print(command_line(["check", "a b.csv", "--schema", "s.toml"]))
-    admeasure check 'a b.csv' \\\\
+    admeasure check 'a b.csv' \\
       --schema s.toml
     """
     lines: list[str] = ["admeasure"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admeasure.workload.load import FORMS, load_workload, parse_workload
-from admeasure.workload.questions import Question, load_questions, parse_questions
+from admeasure.workload.questions import Question, load_questions, parse_questions, question
 from admeasure.workload.workload import Workload
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "load_workload",
     "parse_questions",
     "parse_workload",
+    "question",
 ]

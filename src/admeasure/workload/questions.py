@@ -36,6 +36,28 @@ class Question:
     query: Query
 
 
+def question(where: Mapping[str, Any], schema: Schema, *, name: str | None = None) -> Question:
+    """How many rows meet every condition, written as in a query file; in Python a pair is a range
+    with both ends included, and a list any of its values:
+    `question({"sex": "Female", "age": (30, 40)}, schema)`.
+    """
+    written = {column: _python(value) for column, value in where.items()}
+    title = name or ", ".join(f"{column} = {value!r}" for column, value in where.items())
+    return Question(title, _query({"where": written}, schema))
+
+
+def _python(value: Any) -> Any:
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise WorkloadError(
+                f"A range has two ends; {value!r} has {len(value)}. Write (from, to), or a list of "
+                "values."
+            )
+        ends = zip(("from", "to"), value, strict=True)
+        return {key: end for key, end in ends if end is not None}
+    return value
+
+
 def load_questions(path: str | Path, schema: Schema) -> list[Question]:
     """The questions of a query file, in the file's order."""
     return parse_questions(read_text(Path(path)), schema, name=str(path))

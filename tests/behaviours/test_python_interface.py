@@ -1,0 +1,151 @@
+"""What a person sees who uses the package from Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import admeasure
+from admeasure import Release, Schema
+from admeasure.errors import UsageError, WorkloadError
+from admeasure.mechanisms import REGISTRY
+
+SCHEMA = """
+[table]
+name = "people"
+[privacy]
+unit = "person"
+[[column]]
+name = "age"
+type = "integer"
+minimum = 0
+maximum = 99
+bins = 10
+[[column]]
+name = "sex"
+type = "string"
+enum = ["Female", "Male"]
+"""
+
+
+@pytest.fixture(scope="module")
+def release() -> Release:
+    rng = np.random.default_rng(0)
+    table = {
+        "age": rng.integers(0, 100, 500).tolist(),
+        "sex": rng.choice(["Female", "Male"], 500).tolist(),
+    }
+    return admeasure.fit(
+        table,
+        Schema.loads(SCHEMA),
+        workload="all-2way",
+        mechanism=admeasure.independent(),
+        epsilon=5,
+        delta=1e-6,
+        seed=0,
+    )
+
+
+def test_every_name_is_listed_and_can_be_had() -> None:
+    assert set(admeasure.__all__) <= set(dir(admeasure))
+    for name in admeasure.__all__:
+        assert getattr(admeasure, name) is not None
+    assert {name.replace("-", "_") for name in REGISTRY} <= set(admeasure.__all__)
+
+
+def test_a_type_checker_knows_the_options_of_a_mechanism(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("import admeasure\nadmeasure.aim(rounds=3)\n")
+    bad.write_text("import admeasure\nadmeasure.aim(roundz=3)\nadmeasure.aimm()\n")
+    pyright = Path(sys.executable).with_name("pyright")
+    if not pyright.exists():
+        pytest.skip("pyright is not installed beside this Python")
+    checker = [str(pyright), "--pythonpath", sys.executable]
+    assert subprocess.run([*checker, str(good)], capture_output=True, check=False).returncode == 0
+    found = subprocess.run([*checker, str(bad)], capture_output=True, text=True, check=False)
+    assert 'No parameter named "roundz"' in found.stdout
+    assert '"aimm" is not a known attribute' in found.stdout
+
+
+def test_a_release_shows_itself_in_a_few_lines(release: Release) -> None:
+    shown = repr(release)
+    assert len(shown) < 1000
+    assert shown.startswith("NOT PRIVATE")
+    assert "'people' by independent" in shown
+
+
+def test_a_question_is_a_dict_of_conditions(release: Release) -> None:
+    asked = {"sex": "Female", "age": (30, 49)}
+    one = release.answer(asked)
+    counts = np.asarray(release.marginal(["age", "sex"]))
+    assert one.value == pytest.approx(counts[3:5, 0].sum())
+    assert [a.value for a in release.answer([asked, {"sex": ["Female", "Male"]}])] == [
+        one.value,
+        pytest.approx(counts.sum()),
+    ]
+
+
+def test_a_range_may_be_open(release: Release) -> None:
+    counts = np.asarray(release.marginal(["age"]))
+    assert release.answer({"age": (None, 19)}).value == pytest.approx(counts[:2].sum())
+    assert release.answer({"age": (80, None)}).value == pytest.approx(counts[8:].sum())
+
+
+def test_a_query_file_is_answered(release: Release, tmp_path: Path) -> None:
+    path = tmp_path / "queries.toml"
+    path.write_text('[[query]]\nname = "women"\nwhere = {sex = "Female"}\n')
+    (found,) = release.answer(path)
+    assert (found.name, found.value) == ("women", release.answer({"sex": "Female"}).value)
+
+
+def test_a_range_with_three_ends_is_refused(release: Release) -> None:
+    with pytest.raises(WorkloadError, match="two ends"):
+        release.answer({"age": (1, 2, 3)})
+
+
+@pytest.mark.parametrize(
+    ("as_", "module"), [("pandas", "pandas"), ("polars", "polars"), ("arrow", "pyarrow")]
+)
+def test_rows_come_in_the_frame_that_is_asked_for(
+    release: Release, as_: str, module: str, tmp_path: Path
+) -> None:
+    release.save(tmp_path / "saved")
+    loaded = Release.load(tmp_path / "saved")
+    frame = loaded.sample(7, seed=1, as_=as_)  # pyright: ignore[reportArgumentType]
+    assert type(frame).__module__.startswith(module)
+    assert len(frame) == 7
+    columns = loaded.sample(7, seed=1)
+    assert [str(v) for v in frame["sex"]] == [str(v) for v in columns["sex"]]
+
+
+def test_an_unknown_kind_of_frame_is_refused(release: Release) -> None:
+    with pytest.raises(UsageError, match="pandas, polars, arrow"):
+        release.sample(3, as_="excel")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_release_takes_the_place_of_another_only_when_told(
+    release: Release, tmp_path: Path
+) -> None:
+    target = release.save(tmp_path / "saved")
+    with pytest.raises(UsageError, match="exists already"):
+        release.save(target)
+    release.save(target, overwrite=True)
+    assert Release.load(target).rows == release.rows
+    assert [p.name for p in tmp_path.iterdir()] == ["saved"]
+
+
+def test_nothing_but_a_release_is_replaced(release: Release, tmp_path: Path) -> None:
+    mine = tmp_path / "thesis"
+    mine.mkdir()
+    (mine / "chapter1.txt").write_text("…")
+    target = release.save(tmp_path / "saved")
+    (target / "notes.txt").write_text("…")
+    for place in (mine, target):
+        before = sorted(p.name for p in place.iterdir())
+        with pytest.raises(UsageError, match="not replaced"):
+            release.save(place, overwrite=True)
+        assert sorted(p.name for p in place.iterdir()) == before
