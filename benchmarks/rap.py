@@ -28,7 +28,8 @@ import numpy as np
 
 import rap_times
 from admeasure.domain import Domain
-from admeasure.families.products.family import ProductModel
+from admeasure.families.products.device import accelerator
+from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.tensor import Answers, Layout, marginals
 from admeasure.mechanisms import projection
 from admeasure.mechanisms.rap import Rap
@@ -122,7 +123,8 @@ def run(
     fitting = replace(mechanism.how(), **how)
     with rap_times.split(waiting=True) as parts:
         wall, busy = time.perf_counter(), time.process_time()
-        outcome = projection.run(mechanism, fitting, curator, workload, ())
+        family = ProductFamily(fitting, accelerator())
+        outcome = projection.run(mechanism, family, curator, workload, ())
         took = time.perf_counter() - wall, time.process_time() - busy
     assert isinstance(outcome.model, ProductModel)
     chosen = [e for e in curator.journal.events if e["event"] == "choose"]
@@ -182,7 +184,7 @@ def answers(folder: Path, *, gpu: bool) -> Iterator[dict[str, Any]]:
 def device_answers(domain: Domain, name: str) -> dict[str, Any]:
     """Answers, grid and scores of all 3-way marginals on the device; counts are zero there."""
     layout = Layout.of(domain)
-    model = ProductModel(domain, random_rows(domain), 1000.0)
+    model = ProductModel(domain, random_rows(domain), 1000.0, accelerator=accelerator())
     triples = [Marginal(c) for c in combinations(layout.columns, 3)]
     cells = sum(layout.cells(q.columns) for q in triples)
 

@@ -10,6 +10,7 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError
 from admeasure.families.products import tensor
+from admeasure.families.products.device import Tiling
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.tensor import Answers, Layout
 from admeasure.privacy.score import GRID, to_grid
@@ -94,16 +95,10 @@ def test_a_query_whose_counts_would_not_fit_is_refused() -> None:
         tensor.check_query_size([Marginal("abc"[i] for i in range(3))], domain, "rap")
 
 
-@pytest.fixture
-def device(monkeypatch):
-    """The accelerator's code in small tiles, on whatever JAX has; here it is the processor."""
-    from admeasure.families.products import device
-
-    monkeypatch.setattr(device, "TILE", (4, 8))
-    monkeypatch.setattr(device, "BATCH", (2, 8))
-    monkeypatch.setattr(device, "GROUPS", 3)
-    monkeypatch.setattr(device, "serves", lambda total: True)
-    return device
+def placed(total: float) -> ProductModel:
+    """A model scored by the accelerator's code in small tiles, on whatever JAX has."""
+    tiling = Tiling(tile=(4, 8), batch=(2, 8), groups=3)
+    return ProductModel(DOMAIN, P.astype(np.float32), total, accelerator=tiling)
 
 
 def all_scores(model: ProductModel, queries, counts) -> list[tuple[Marginal | Threshold, int, int]]:
@@ -118,12 +113,12 @@ def all_scores(model: ProductModel, queries, counts) -> list[tuple[Marginal | Th
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 4])
-def test_scores_on_a_device_are_those_in_memory(device, r: int) -> None:
+def test_scores_on_a_device_are_those_in_memory(r: int) -> None:
     total = 500.0
     queries = [Threshold(c, r) for c in (("a", "b", "d", "f"), ("b", "d", "e", "f"))]
     rng = np.random.default_rng(1)
     counts = {q: rng.integers(0, 500, LAYOUT.cells(q.columns)) for q in queries}
-    model = ProductModel(DOMAIN, P.astype(np.float32), total)
+    model = placed(total)
     found = all_scores(model, queries, counts)
     assert len(found) == len({(q, i) for q, i, _ in found}) == 72 + 72
     for query in queries:
@@ -135,11 +130,10 @@ def test_scores_on_a_device_are_those_in_memory(device, r: int) -> None:
 
 
 @pytest.mark.parametrize("query", [Marginal(list("abdf")), Threshold(list("abdf"), 2)], ids=str)
-def test_what_is_above_a_cut_is_found_on_a_device(device, query) -> None:
+def test_what_is_above_a_cut_is_found_on_a_device(query) -> None:
     rng = np.random.default_rng(2)
     counts = np.where(rng.random(72) < 0.3, rng.integers(0, 99, 72), 0)
-    model = ProductModel(DOMAIN, P.astype(np.float32), 400.0)
-    for batch in model.device_scores([query], Lent(lambda _: Exact(counts))) or ():
+    for batch in placed(400.0).device_scores([query], Lent(lambda _: Exact(counts))) or ():
         block = batch.scores
         values = block.at(np.arange(block.size))
         for cut in (int(values.max()), *np.sort(values)[[-2, -8, 4]].tolist(), -1):
@@ -172,12 +166,11 @@ def test_the_groups_that_come_back_hold_every_score_above_a_limit() -> None:
             assert lowest == -1 or np.sum(parts.max(axis=1) > lowest - 1) > groups
 
 
-def test_cells_are_found_again_where_a_batch_has_them(device) -> None:
+def test_cells_are_found_again_where_a_batch_has_them() -> None:
     query, other = Marginal(list("abdf")), Marginal(list("abde"))
-    model = ProductModel(DOMAIN, P.astype(np.float32), 400.0)
     exact = Lent(lambda q: Exact(np.zeros(LAYOUT.cells(q.columns), np.int64)))
     seen = []
-    for batch in model.device_scores([query, other], exact) or ():
+    for batch in placed(400.0).device_scores([query, other], exact) or ():
         for asked in batch.queries:
             every = np.arange(LAYOUT.cells(asked.columns))
             for position in batch.positions(asked, every):

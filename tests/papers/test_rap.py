@@ -13,7 +13,8 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.evaluate.future import future_error
-from admeasure.families.products.family import ProductModel
+from admeasure.families.products.device import Tiling
+from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
 from admeasure.fitting import fit
@@ -146,7 +147,7 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
         worst = []
         for seed in range(2):
             keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
-            model = projection.run(mechanism, how, keeper, workload, ()).model
+            model = projection.run(mechanism, ProductFamily(how), keeper, workload, ()).model
             sides = zip(true, model.marginals(columns), strict=True)
             worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
         return float(np.mean(worst))
@@ -258,19 +259,15 @@ def test_streamed_scores_choose_what_whole_ones_choose() -> None:
         assert streamed == whole
 
 
-def test_a_device_chooses_what_the_host_chooses(monkeypatch) -> None:
+def test_a_device_chooses_what_the_host_chooses() -> None:
     """The tiles run on whatever JAX has; a budget that drowns the noise fixes the choice."""
-    from admeasure.families.products import device
-
     believed, queries = model(), [Marginal(["a", "b", "d"]), Threshold(["b", "c", "d"], 2)]
     host = Curator(SOURCE, Ledger(10**9), SeededNoise(0))
     expected = host.top_k(CellErrors(believed), queries, 12, Fraction(10**8))
-    monkeypatch.setattr(device, "TILE", (8, 16))
-    monkeypatch.setattr(device, "BATCH", (4, 4))
-    monkeypatch.setattr(device, "serves", lambda total: True)
+    placed = replace(believed, accelerator=Tiling(tile=(8, 16), batch=(4, 4)))
     keeper = Curator(SOURCE, Ledger(10**9), SeededNoise(1))
     for _ in range(2):  # the second time from the copies that were kept
-        assert set(keeper.top_k(CellErrors(model()), queries, 12, Fraction(10**8))) == set(expected)
+        assert set(keeper.top_k(CellErrors(placed), queries, 12, Fraction(10**8))) == set(expected)
 
 
 def test_streamed_marginal_errors_are_those_of_whole_tables() -> None:

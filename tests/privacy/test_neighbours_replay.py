@@ -130,6 +130,7 @@ def test_every_kind_of_fault_that_is_known_has_a_broken_mechanism():
         "wrong_score_sensitivity",
         "categories_from_data",
         "renoised_history",
+        "padding_in_a_race",
     }
 
 

@@ -181,3 +181,22 @@ def test_fewer_candidates_than_winners_is_an_error() -> None:
     runners.add(ArrayScores(np.array([1, 2])))
     with pytest.raises(ValueError, match="fewer candidates"):
         runners.result()
+
+
+@pytest.mark.parametrize("places", [[0, 3], [-1, 0], [0, 0, 1], [1, 0]])
+def test_a_block_that_offers_what_it_does_not_have_is_refused(places: list[int]) -> None:
+    """Whatever is wrong with it: the race dies, and no candidate that does not exist can win."""
+
+    class Wrong:
+        size = 3
+
+        def above(self, cut, most):
+            return np.array(places), np.zeros(len(places), np.int64)
+
+        def at(self, positions):
+            return np.zeros(len(positions), np.int64)
+
+    runners = Race(SeededBits(1), Fraction(1, 1000), 1)
+    runners.add(ArrayScores(np.array([1, 2])))
+    with pytest.raises(AssertionError, match="candidates that it does not have"):
+        runners.add(Wrong())

@@ -42,6 +42,11 @@ class Draws(ABC):
         return _Race(self, step, k)
 
 
+class Misoffered(Exception):
+    """A block of scores that a race would read differently from one cut to another: `above` is not
+    what the scores are. Candidates that do not exist, or are passed over, change the law."""
+
+
 class _Race:
     """A race whose candidates are collected and then drawn as one `top`."""
 
@@ -53,6 +58,7 @@ class _Race:
 
     def add(self, block: Any, without: np.ndarray | None = None) -> None:
         barred = np.empty(0, np.int64) if without is None else without
+        _check_offer(block)
         open_ = np.setdiff1d(np.arange(block.size), barred)
         self._scores.append(block.at(open_))
         self._places.append(self._seen + open_)
@@ -61,6 +67,20 @@ class _Race:
     def result(self) -> list[int]:
         picks = self._draws.top(np.concatenate(self._scores), self._step, self._k)
         return sorted(np.concatenate(self._places)[picks].tolist())
+
+
+def _check_offer(block: Any) -> None:
+    """Above any cut the block has the candidates whose scores are above it, and no other."""
+    scores = block.at(np.arange(block.size)).astype(object)
+    ranked = sorted(set(scores))
+    cuts = {-(2**64), -2, -1, 0, 2**64, *ranked[:: len(ranked) // 16 + 1]}
+    for cut in cuts | {score - 1 for score in ranked[:1]}:
+        found = block.above(cut, 2**40)
+        expected = np.flatnonzero(scores > cut)
+        if found is not None and not (
+            np.array_equal(found[0], expected) and np.array_equal(found[1], scores[expected])
+        ):
+            raise Misoffered("what is above a cut is not what the scores are")
 
 
 def drawn(

@@ -9,6 +9,7 @@ whatever else differs between them came from the table past the curator.
 The checks, by the name that a fault carries:
 
     path         the same requests in the same order, with the same costs and scales
+    offer        what a block of scores has above a cut are the candidates with such scores
     draw         one draw for each recorded result, and no other draw
     cost         the noise drawn has the scale asked for, and that scale costs no more than rho
     sensitivity  an exact answer moved by no more than its declared L2 sensitivity
@@ -28,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.audit.draws import Draws, drawn
+from admeasure.audit.draws import Draws, Misoffered, drawn
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Journal, unpack
@@ -90,7 +91,10 @@ def compare(
     """Run the mechanism on both tables and compare. The tables must be neighbours by their schema;
     `noise` draws for both."""
     first = _Recording(noise)
-    outcome, spent = _run(mechanism, workload, table, rho, first, first.journal)
+    try:
+        outcome, spent = _run(mechanism, workload, table, rho, first, first.journal)
+    except Misoffered as error:
+        return Comparison((Fault("offer", str(error)),), ())
     faults = _own_faults(first, spent)
     second = _Replay(first)
     try:
@@ -104,6 +108,8 @@ def compare(
             faults.append(Fault("outcome", "the outcome knows more than what was released"))
     except _Diverged:
         faults += second.faults
+    except Misoffered as error:
+        faults += [*second.faults, Fault("offer", str(error))]
     except Exception as error:
         faults += [*second.faults, Fault("path", f"{type(error).__name__} on the neighbour only")]
     return Comparison(tuple(faults), tuple(second.journal.moves))

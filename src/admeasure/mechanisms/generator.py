@@ -180,6 +180,7 @@ def run(
     budget where they are many.
     """
     from admeasure.families.network.family import NetworkFamily, WorstFamily, averaged, start
+    from admeasure.families.products import device
 
     domain = curator.domain
     counted = curator.rows(curator.ledger.total * ROWS_SHARE)
@@ -187,7 +188,7 @@ def run(
     rho = curator.remaining
     course = Course.of(options, domain, workload, rho, total, informed=pretrained is not None)
     generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
-    model = start(generator, domain, total, zeros)
+    model = start(generator, domain, total, zeros, device.accelerator())
     known = generator.known(model.layout)
     informed = pretrained is not None and len(known) == len(domain.columns)
     anchors = _believed(model, known) if pretrained is not None and not informed else ()

@@ -24,6 +24,7 @@ from admeasure.selectors.top import TopCells, TopMarginals, distinct
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
+    from admeasure.families.products.family import ProductFamily
     from admeasure.families.products.optimise import How
 
 ROWS_SHARE = Fraction(1, 50)
@@ -64,7 +65,10 @@ class Projection(ABC):
         return plan(self, domain, workload, unit, rho, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return run(self, self.how(), curator, workload, zeros)
+        from admeasure.families.products.device import accelerator
+        from admeasure.families.products.family import ProductFamily
+
+        return run(self, ProductFamily(self.how(), accelerator()), curator, workload, zeros)
 
     @abstractmethod
     def how(self) -> How:
@@ -157,16 +161,17 @@ def settings(
 
 
 def run(
-    options: Projection, how: How, curator: Curator, workload: Workload, zeros: Sequence[Zero]
+    options: Projection,
+    family: ProductFamily,
+    curator: Curator,
+    workload: Workload,
+    zeros: Sequence[Zero],
 ) -> Outcome:
-    from admeasure.families.products.family import ProductFamily
-
     domain = curator.domain
     counted = curator.rows(curator.ledger.total * ROWS_SHARE)
     total = max(1.0, float(counted.values))
     rho = curator.remaining
     rounds, queries, rows = settings(options, domain, workload, rho, total)
-    family = ProductFamily(how)
     model = family.init(domain, total, rows, zeros)
     if options.measure == "all":
         log = curator.measure([Marginal(c) for c in workload.marginals()], rho)

@@ -66,8 +66,8 @@ class Scores(Protocol):
     def size(self) -> int: ...
 
     def above(self, cut: int, most: int) -> tuple[Ints, Ints] | None:
-        """Positions, ascending, and scores of those above the cut; None where they are more than
-        `most`."""
+        """Positions, ascending, and scores of all above the cut, which may be any whole number;
+        None where they are more than `most`, or too many to be found quickly."""
         ...
 
     def at(self, positions: Ints) -> Ints:
@@ -163,7 +163,7 @@ class Race:
         ones = min(MOST_ONES, max(4, (size - head).bit_length() - 4))
         lowest = self._first_ones if (size - head) >> self._first_ones >= self._k else 4
         while ones >= lowest and self._limit < math.inf:
-            high = block.above(self._cut(ones), most)
+            high = _above(block, self._cut(ones), most)
             if high is not None:
                 tall, scores = _outside(high, head, barred)
                 lucky = head + self._with_ones(ones, size - head)
@@ -179,7 +179,7 @@ class Race:
         lucky = head + self._with_ones(ones, size - head)
         self._enter_from(block, lucky[_absent(lucky, barred)], ones=ones)
         known = self._limit < math.inf
-        high = block.above(self._cut(ones), max(HEAD, size >> 2)) if known else None
+        high = _above(block, self._cut(ones), max(HEAD, size >> 2)) if known else None
         if high is not None:
             tall, scores = _outside(high, head, barred)
             rest = _absent(tall, lucky)
@@ -279,6 +279,17 @@ class Race:
         keep = self._low <= self._limit
         for name in ("_index", "_scores", "_ones", "_words", "_low", "_high"):
             setattr(self, name, getattr(self, name)[keep])
+
+
+def _above(block: Scores, cut: int, most: int) -> tuple[Ints, Ints] | None:
+    """What the block has above the cut. A candidate that it does not have, or has twice, would have
+    a chance of its own, so no block is taken on its word."""
+    found = block.above(cut, most)
+    if found is not None and len(found[0]):
+        places = found[0]
+        if places[0] < 0 or places[-1] >= block.size or not np.all(places[1:] > places[:-1]):
+            raise AssertionError("A block of scores offers candidates that it does not have.")
+    return found
 
 
 def _outside(found: tuple[Ints, Ints], head: int, barred: Ints) -> tuple[Ints, Ints]:

@@ -25,6 +25,7 @@ from admeasure.schema import Zero
 
 if TYPE_CHECKING:
     from admeasure.families.network.training import How, State, Trained
+    from admeasure.families.products.device import Tiling
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +215,12 @@ def averaged(mean: Generator | None, newest: Generator, beta: float) -> Generato
 
 
 def start(
-    generator: Generator, domain: Domain, total: float, zeros: Sequence[Zero] = ()
+    generator: Generator,
+    domain: Domain,
+    total: float,
+    zeros: Sequence[Zero] = (),
+    accelerator: Tiling | None = None,
 ) -> NetworkModel:
     """The model of a network that was not trained on anything private."""
     P = generator.rows(Layout.of(domain))
-    return NetworkModel(ProductModel(domain, P, total, tuple(zeros)), generator)
+    return NetworkModel(ProductModel(domain, P, total, tuple(zeros), accelerator), generator)

@@ -2,20 +2,28 @@
 
 The same integers as on the host: the model's answers are rounded to the grid of `privacy.score` (a
 public number), from there on arithmetic is in 32-bit integers, which hold them exactly as long as
-`serves` says so. Exact counts are copied to the device and never come back.
+`fits` says so. Exact counts are copied to the device and never come back.
 
 Cut the columns of a query into `lead | trail` and its answers are a matrix, lead cells × trail
-cells. It is covered by rectangles of at most `TILE`; `BATCH` of them, of one query or of several,
-are scored by one call, which makes its lines of `P` from a few numbers for each tile. The scores
-stay on the device. What comes back with the call are the `GROUPS` groups of `GROUP` neighbouring
-cells with the largest scores: with them the host knows every score above the last group's largest,
-which is nearly always all that a race asks, and waits once for a whole batch. The next batch is
-sent to the device before the host looks at this one.
+cells. It is covered by rectangles of at most `tile`; a `batch` of them, of one query or of several,
+is scored together, which makes its lines of `P` from a few numbers for each tile. The scores stay
+on the device. What comes back are the `groups` groups of `group` neighbouring cells with the
+largest scores: with them the host knows every score above the last group's largest, which is nearly
+always all that a race asks, and waits once for a whole batch. The next batch is sent to the device
+before the host looks at this one.
+
+A tile that is larger than its rectangle has cells that no query asks about. On the device they hold
+-1, less than any score, so that their groups come last. Here they do not exist: `above` gives out a
+position only where a rectangle has one.
+
+What a compilation is for, and so every shape of an array, follows from the queries and the tiling,
+which are public. The cells that occur come in parts of a fixed size. How many parts there are, how
+often the device is asked again, and so time and memory, depend on the table; no score does, but by
+its own count (`tiles`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -24,26 +32,18 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from admeasure.families.products import tiles
-from admeasure.families.products.loss import padded
 from admeasure.families.products.tensor import Layout, at_least_of
-from admeasure.families.products.tiles import Static, Tiles, Truth
+from admeasure.families.products.tiles import Cells, Static, Tiles, Truth
 from admeasure.privacy.race import Ints
 from admeasure.privacy.score import GRID
 from admeasure.privacy.truth import Lent
 from admeasure.queries import Marginal, Query, Threshold
 
-TILE = (128, 4096)
-"""The most lead cells × trail cells of a tile."""
-
-BATCH = (16, 256)
-"""Tiles of a call: few where all that is asked fits, else many."""
-
-GROUP = 32
-GROUPS = 1 << 14
-MANY_GROUPS = 1 << 18
-"""Groups that come back: with every call, and where a race asks for more."""
+NOWHERE = 2**31 - 1
+"""A place beyond all scores."""
 
 CLIP = 2**30 // GRID
 """Rows. A count on the grid, and a model answer of a total that `serves`, stay below 2**30."""
@@ -51,17 +51,44 @@ CLIP = 2**30 // GRID
 Asked = Marginal | Threshold
 
 
-def serves(total: float) -> bool:
-    """Whether there is an accelerator, and scores of so many rows fit 32 bits."""
-    return jax.default_backend() != "cpu" and 2 * total * GRID < 2**31
+@dataclass(frozen=True)
+class Tiling:
+    """How an accelerator is used."""
+
+    tile: tuple[int, int] = (128, 4096)
+    """The most lead cells × trail cells of a tile."""
+
+    batch: tuple[int, int] = (16, 256)
+    """Tiles of a call: few where all that is asked fits, else many."""
+
+    group: int = 32
+    groups: int = 1 << 14
+    many_groups: int = 1 << 18
+    """Groups that come back: with every batch, and where a race asks for more."""
+
+    part: int = 4096
+    """Cells that occur, for each tile of a batch, that are brought in by one call."""
+
+    asked: int = 1 << 14
+    """Positions whose scores are fetched by one call."""
+
+
+def accelerator() -> Tiling | None:
+    """How the accelerator that is here is used; None where there is none."""
+    return None if jax.default_backend() == "cpu" else Tiling()
+
+
+def fits(total: float) -> bool:
+    """Whether scores of so many rows fit 32 bits."""
+    return 0 <= 2 * total * GRID < 2**31
 
 
 def scores(
-    P: Any, layout: Layout, total: float, queries: Sequence[Asked], exact: Lent
+    P: Any, layout: Layout, total: float, queries: Sequence[Asked], exact: Lent, tiling: Tiling
 ) -> Iterator[TileBatch]:
     """|exact - answers| for all cells of the queries, a batch of tiles at a time."""
     before = None
-    for plan in _plans(layout, tuple(queries), TILE, BATCH, GROUPS):
+    for plan in plans(layout, tuple(queries), tiling):
         truth = exact.copied(plan, partial(_placed, plan, exact), _nbytes)
         made = tiles.scored(P, plan.tiles, truth, total * GRID, static=plan.static)
         if before is not None:
@@ -96,6 +123,7 @@ class Plan:
     spans: tuple[Span, ...]
     count: int
     static: Static
+    tiling: Tiling
 
     @cached_property
     def ends(self) -> Ints:
@@ -120,6 +148,14 @@ class Plan:
         return found
 
     @cached_property
+    def heights(self) -> Ints:
+        return np.array([s.high - s.low for s in self.spans])
+
+    @cached_property
+    def widths(self) -> Ints:
+        return np.array([s.right - s.left for s in self.spans])
+
+    @cached_property
     def tiles(self) -> Tiles:
         k, count = self.static.k, self.count
         corner, origin = np.zeros((count, 4), np.int32), np.zeros(count, np.int32)
@@ -136,32 +172,28 @@ class Plan:
 
 
 @lru_cache(maxsize=4)
-def _plans(
-    layout: Layout,
-    queries: tuple[Asked, ...],
-    tile: tuple[int, int],
-    batch: tuple[int, int],
-    groups: int,
-) -> tuple[Plan, ...]:
+def plans(layout: Layout, queries: tuple[Asked, ...], tiling: Tiling) -> tuple[Plan, ...]:
     """Batches of queries of one k and r each."""
+    tile, batch = tiling.tile, tiling.batch
     kinds: dict[tuple[int, int], list[Span]] = {}
     for query in queries:
         k, r = len(query.columns), at_least_of(query)
         kinds.setdefault((k, r), []).extend(_spans(layout, query, tile))
-    plans = []
+    made = []
     for (k, r), spans in kinds.items():
         count = batch[0] if len(spans) <= batch[0] else batch[1]
-        group = min(GROUP, tile[1])
-        static = Static(k, r, tile, group, min(groups, count * tile[0] * tile[1] // group))
+        group = min(tiling.group, tile[1])
+        groups = min(tiling.groups, count * tile[0] * tile[1] // group)
+        static = Static(k, r, tile, group, groups)
         start, kept = 0, 0
         for i, s in enumerate(spans):
             kept += s.size
             # A batch ends where it is full, or where its exact answers would pass 31 bits.
             full = i + 1 - start == count or kept + spans[i].width * tile[0] > 2**30
             if full or i + 1 == len(spans):
-                plans.append(Plan(layout, tuple(spans[start : i + 1]), count, static))
+                made.append(Plan(layout, tuple(spans[start : i + 1]), count, static, tiling))
                 start, kept = i + 1, 0
-    return tuple(plans)
+    return tuple(made)
 
 
 def _spans(layout: Layout, query: Asked, tile: tuple[int, int]) -> Iterator[Span]:
@@ -183,7 +215,7 @@ def _spans(layout: Layout, query: Asked, tile: tuple[int, int]) -> Iterator[Span
 
 
 def _nbytes(truth: Truth) -> int:
-    return sum(part.nbytes for part in truth if part is not None)
+    return sum(array.nbytes for array in jax.tree.leaves(truth))
 
 
 def _placed(plan: Plan, exact: Lent) -> Truth:
@@ -195,7 +227,7 @@ def _placed(plan: Plan, exact: Lent) -> Truth:
     for query, (low, high) in plan.ranges.items():
         start = plan.origins[query] + low
         values[start : start + high - low] = np.minimum(exact.of(query).block(low, high), CLIP)
-    return Truth(jnp.asarray(values), None, None)
+    return Truth(jnp.asarray(values))
 
 
 def _sparse(plan: Plan, exact: Lent) -> Truth:
@@ -210,18 +242,30 @@ def _sparse(plan: Plan, exact: Lent) -> Truth:
         row, column = row[inside] - s.low, column[inside] - s.left
         places.append(i * size + row * plan.static.tile[1] + column)
         counts.append(np.minimum(values[first:last][inside], CLIP))
-    here = np.concatenate(places)
-    padding = _rounded_up(max(len(here), 4096 * plan.count)) - len(here)
-    return Truth(
-        None,
-        jnp.asarray(np.pad(here, (0, padding), constant_values=2**31 - 1).astype(np.int32)),
-        jnp.asarray(np.pad(np.concatenate(counts), (0, padding)).astype(np.int32)),
+    part = plan.tiling.part * plan.count
+    pairs = zip(
+        _parts(np.concatenate(places), part, NOWHERE),
+        _parts(np.concatenate(counts), part, 0),
+        strict=True,
     )
+    return Truth(None, tuple(Cells(jnp.asarray(p), jnp.asarray(c)) for p, c in pairs))
+
+
+def _parts(values: np.ndarray, size: int, fill: int) -> Iterator[np.ndarray]:
+    """Parts of one size, at least one, the last filled up."""
+    for start in range(0, max(len(values), 1), size):
+        made = np.full(size, fill, np.int32)
+        held = values[start : start + size]
+        made[: len(held)] = held
+        yield made
 
 
 def _rounded_up(count: int) -> int:
     """One of few sizes, so that few compilations serve."""
-    return 4 ** math.ceil(math.log(max(count, 4), 4) - 1e-12)
+    size = 4
+    while size < count:
+        size *= 4
+    return size
 
 
 def fetched(found: tuple[Any, Any, Any, Any]) -> tuple[int, np.ndarray, np.ndarray]:
@@ -243,28 +287,29 @@ class DeviceScores:
         return int(self._plan.ends[-1])
 
     def above(self, cut: int, most: int) -> tuple[Ints, Ints] | None:
+        cut = max(cut, -1)  # no score is below 0, and what is there is none
         lowest, groups, held = self._fetched
         if cut < lowest:
-            group = self._plan.static.group
-            low = int(np.clip(cut, -1, 2**31 - 1))
-            if int(tiles.groups_above(self._flat, low, group=group)) > min(most, MANY_GROUPS):
+            group, many_groups = self._plan.static.group, self._plan.tiling.many_groups
+            if int(tiles.groups_above(self._flat, cut, group=group)) > min(most, many_groups):
                 return None
-            many = min(MANY_GROUPS, self._flat.size // group)
+            many = min(many_groups, self._flat.size // group)
             self._found = tiles.best(self._flat, group=group, groups=many)
             del self._fetched
             _, groups, held = self._fetched
         row, column = np.nonzero(held > cut)
-        if len(row) > most:
+        positions, real = self._positions(groups[row].astype(np.int64) * held.shape[1] + column)
+        if len(positions) > most:
             return None
-        places = groups[row].astype(np.int64) * held.shape[1] + column
-        positions = self._positions(places)
         order = np.argsort(positions)
-        return positions[order], held[row, column].astype(np.int64)[order]
+        return positions[order], held[row, column].astype(np.int64)[real][order]
 
     def at(self, positions: Ints) -> Ints:
-        places = np.zeros(padded(len(positions), 8), np.int32)
-        places[: len(positions)] = self._places(positions)
-        return np.asarray(tiles.at(self._flat, places))[: len(positions)].astype(np.int64)
+        found = [np.empty(0, np.int64)]
+        parts = _parts(self._places(positions), self._plan.tiling.asked, 0)
+        for places in parts if len(positions) else ():
+            found.append(np.asarray(tiles.at(self._flat, places)).astype(np.int64))
+        return np.concatenate(found)[: len(positions)]
 
     @cached_property
     def _fetched(self) -> tuple[int, np.ndarray, np.ndarray]:
@@ -274,18 +319,19 @@ class DeviceScores:
         """Where on the device."""
         ends, (rows, width) = self._plan.ends, self._plan.static.tile
         which = np.searchsorted(ends, positions, side="right") - 1
-        row, column = np.divmod(positions - ends[which], self._widths[which])
+        row, column = np.divmod(positions - ends[which], self._plan.widths[which])
         return which * rows * width + row * width + column
 
-    def _positions(self, places: Ints) -> Ints:
-        rows, width = self._plan.static.tile
+    def _positions(self, places: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """The positions of those places that a rectangle has, and which they are."""
+        plan, (rows, width) = self._plan, self._plan.static.tile
         which, inside = np.divmod(places, rows * width)
         row, column = np.divmod(inside, width)
-        return self._plan.ends[which] + row * self._widths[which] + column
-
-    @cached_property
-    def _widths(self) -> Ints:
-        return np.array([s.right - s.left for s in self._plan.spans])
+        real = which < len(plan.spans)
+        which = np.where(real, which, 0)
+        real &= (row < plan.heights[which]) & (column < plan.widths[which])
+        found = plan.ends[which] + row * plan.widths[which] + column
+        return found[real], real
 
 
 @final

@@ -7,7 +7,7 @@ function of measurements alone and may be published.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +24,7 @@ from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.products.device import TileBatch
+    from admeasure.families.products.device import TileBatch, Tiling
     from admeasure.families.products.optimise import How
 
 DOUBLE_NUMBERS = 1 << 26
@@ -34,12 +34,13 @@ DOUBLE_NUMBERS = 1 << 26
 @dataclass(frozen=True, eq=False)
 class ProductModel:
     """`P` as in `admeasure.families.products`, in memory or on a device; `zeros` are kept out of
-    what is sampled."""
+    what is sampled. `accelerator`: how scores are made on one; None makes them in memory."""
 
     domain: Domain
     P: Any
     total: float
     zeros: tuple[Zero, ...] = ()
+    accelerator: Tiling | None = None
     kind: ClassVar[str] = "products"
 
     @property
@@ -81,9 +82,9 @@ class ProductModel:
         """|exact - answers| on the grid, made on the accelerator where there is one."""
         from admeasure.families.products import device
 
-        if not device.serves(self.total):
+        if self.accelerator is None or not device.fits(self.total):
             return None
-        return device.scores(self.placed, self.layout, self.total, queries, exact)
+        return device.scores(self.placed, self.layout, self.total, queries, exact, self.accelerator)
 
     @cached_property
     def placed(self) -> Any:
@@ -125,6 +126,7 @@ class ProductFamily:
     """Rows fitted by gradients to everything measured, from where the last round left them."""
 
     how: How
+    accelerator: Tiling | None = None
 
     def init(
         self, domain: Domain, total: float, rows: int, zeros: Sequence[Zero] = ()
@@ -132,12 +134,10 @@ class ProductFamily:
         from admeasure.families.products.optimise import first_rows
 
         P = first_rows(Layout.of(domain), rows, self.how.shape)
-        return ProductModel(domain, P, total, tuple(zeros))
+        return ProductModel(domain, P, total, tuple(zeros), self.accelerator)
 
     def update(self, model: ProductModel, log: Sequence[Measurement]) -> ProductModel:
-        from admeasure.families.products import device
         from admeasure.families.products.optimise import minimise
 
-        start = model.placed if device.serves(model.total) else model.P
-        P = minimise(start, model.layout, log, model.total, self.how)
-        return ProductModel(model.domain, P, model.total, model.zeros)
+        start = model.P if model.accelerator is None else model.placed
+        return replace(model, P=minimise(start, model.layout, log, model.total, self.how))

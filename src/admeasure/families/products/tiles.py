@@ -3,6 +3,11 @@
 Every tile has the same padded shape; what differs between tiles (columns, levels, where its
 rectangle lies) arrives as a few numbers, from which the lines of `P` are made on the device. So one
 compilation serves all queries of the same k and r.
+
+Floating point and private numbers never meet in one compilation. `answered` makes whole numbers of
+the model's answers, from public numbers and in shapes that are public; `compared` and `put` bring
+in exact counts, in integers. So the answers are the same bits whatever the table is, and a score
+moves between neighbours by what its count moves, on the grid.
 """
 
 from __future__ import annotations
@@ -34,13 +39,19 @@ class Tiles(NamedTuple):
     origin: Any
 
 
-class Truth(NamedTuple):
-    """Exact answers of a batch: `values`, flat; or, of the cells that occur, `places` among the
-    scores (beyond them where unused) and `counts`."""
+class Cells(NamedTuple):
+    """Some of the cells that occur: `places` among the scores (beyond them where unused), and
+    `counts`."""
 
-    values: Any
     places: Any
     counts: Any
+
+
+class Truth(NamedTuple):
+    """Exact answers of a batch: `values`, flat; or the cells that occur, so many at a time."""
+
+    values: Any
+    cells: tuple[Cells, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,22 +65,51 @@ class Static:
     groups: int
 
 
-@partial(jax.jit, static_argnames="static", compiler_options=QUICK)
 def scored(
     P: Any, tiles: Tiles, truth: Truth, scale: Any, *, static: Static
 ) -> tuple[Any, tuple[Any, Any, Any, Any]]:
     """|exact - answers| on the grid for every cell of every tile, -1 where a tile is not in use;
     and the `best` groups of cells."""
+    flat = answered(P, tiles, scale, static=static)
+    if truth.values is not None:
+        flat = compared(flat, tiles, truth.values, static=static)
+    for cells in truth.cells:
+        flat = put(flat, cells)
+    return flat, best(flat, group=static.group, groups=static.groups)
+
+
+@partial(jax.jit, static_argnames="static", compiler_options=QUICK)
+def answered(P: Any, tiles: Tiles, scale: Any, *, static: Static) -> Any:
+    """The model's answers on the grid, whole numbers from 0 to `scale` whatever `P` holds; -1 where
+    a tile is not in use."""
     # A column that is not on this side of a tile reads the last line, which changes nothing: it
     # always agrees for a marginal, else it never does.
     fill = 1.0 if static.r == static.k else 0.0
     P = jnp.concatenate([P, jnp.full((1, P.shape[1]), fill, P.dtype)])
-    one = partial(_tile, P, truth.values, scale, static=static)
-    flat = jax.lax.map(one, tiles, batch_size=AT_ONCE).reshape(-1)
-    if truth.values is None:
-        there = flat.at[truth.places].get(mode="fill", fill_value=0)
-        flat = flat.at[truth.places].set(jnp.abs(truth.counts * GRID - there), mode="drop")
-    return flat, best(flat, group=static.group, groups=static.groups)
+    one = partial(_tile, P, scale, static=static)
+    return jax.lax.map(one, tiles, batch_size=AT_ONCE).reshape(-1)
+
+
+@partial(jax.jit, static_argnames="static", donate_argnames="flat")
+def compared(flat: Any, tiles: Tiles, values: Any, *, static: Static) -> Any:
+    """|exact - answers| for all cells, of all exact answers."""
+    rows, width = static.tile
+
+    def one(of: tuple[Any, Tiles]) -> Any:
+        answers, tile = of
+        i, j = jnp.arange(rows)[:, None], jnp.arange(width)[None, :]
+        inside = jnp.clip(tile.origin + i * tile.width + j, 0, values.shape[0] - 1)
+        return jnp.where(answers < 0, -1, jnp.abs(values[inside] * GRID - answers))
+
+    parts = flat.reshape(-1, rows, width), tiles
+    return jax.lax.map(one, parts, batch_size=AT_ONCE).reshape(-1)
+
+
+@partial(jax.jit, donate_argnames="flat")
+def put(flat: Any, cells: Cells) -> Any:
+    """|exact - answers| for some cells that occur. Where none does, the answer is the score."""
+    there = flat.at[cells.places].get(mode="fill", fill_value=0)
+    return flat.at[cells.places].set(jnp.abs(cells.counts * GRID - there), mode="drop")
 
 
 @partial(jax.jit, static_argnames=("group", "groups"))
@@ -104,18 +144,14 @@ def at(flat: Any, places: Any) -> Any:
     return flat[places]
 
 
-def _tile(P: Any, values: Any, scale: Any, tile: Tiles, *, static: Static) -> Any:
+def _tile(P: Any, scale: Any, tile: Tiles, *, static: Static) -> Any:
     rows, width = static.tile
     low, high, left, right = (tile.corner[i] for i in range(4))
     lead = jnp.minimum(low + jnp.arange(rows), high - 1)
     trail = jnp.minimum(left + jnp.arange(width), right - 1)
     a, b = _lines(tile, lead, trail, static.k, P.shape[0] - 1)
     shares = _shares(P, a, b, static.r)
-    grid = jnp.rint(jnp.clip(shares, 0.0, 1.0) * scale).astype(jnp.int32)
-    if values is not None:
-        i, j = jnp.arange(rows)[:, None], jnp.arange(width)[None, :]
-        inside = jnp.clip(tile.origin + i * tile.width + j, 0, values.shape[0] - 1)
-        grid = jnp.abs(values[inside] * GRID - grid)
+    grid = jnp.rint(jnp.clip(jnp.nan_to_num(shares), 0.0, 1.0) * scale).astype(jnp.int32)
     used = (low + jnp.arange(rows) < high)[:, None] & (left + jnp.arange(width) < right)
     return jnp.where(used, grid, -1)
 
