@@ -13,7 +13,8 @@ import pytest
 from admeasure.cli.run import run
 from admeasure.errors import UsageError
 from admeasure.release import Release
-from admeasure.sources.warehouse_address import parse, shown
+from admeasure.sources.address import printable
+from admeasure.sources.warehouse_address import parse
 
 SCHEMA = """
 [table]
@@ -103,7 +104,7 @@ def test_check_says_what_is_wrong_and_never_the_password(
 def test_a_password_may_come_from_the_environment(
     folder: Path, server: Any, table: str, monkeypatch: pytest.MonkeyPatch
 ):
-    url = shown(server.url(table))
+    url = printable(server.url(table))
     assert run(["check", url, "--schema", "schema.toml"]) == 3
     monkeypatch.setenv("PGPASSWORD", server.password)
     assert run(["check", url, "--schema", "schema.toml"]) == 0
@@ -205,9 +206,9 @@ def test_a_malformed_address_is_refused_without_being_shown(url: str):
 
 def test_an_address_is_shown_without_its_password():
     address = "postgresql://ann:pa%2F55@db.example:5433/census?table=s.people"
-    assert shown(address) == "postgresql://ann@db.example:5433/census?table=s.people"
-    assert "55" not in shown("postgres://ann:pa/55@db.example/census?table=t")
-    assert shown("people.csv") == "people.csv"
+    assert printable(address) == "postgresql://ann@db.example:5433/census?table=s.people"
+    assert "55" not in printable("postgres://ann:pa/55@db.example/census?table=t")
+    assert printable("people.csv") == "people.csv"
     parsed = parse(address)
     assert parsed.password == "pa/55"
     assert "pa/55" not in repr(parsed)

@@ -10,7 +10,8 @@ from admeasure.errors import DataError, SchemaError
 from admeasure.schema import Problem, Schema
 from admeasure.schema.draft import draft as draft_text
 from admeasure.schema.problems import data_error
-from admeasure.sources.look import find_problems, shown, storage_types, table_name
+from admeasure.sources.address import printable
+from admeasure.sources.look import find_problems, storage_types, table_name
 from admeasure.sources.open import open_source
 
 INVALID = 3
@@ -27,12 +28,13 @@ def draft(data: str, out: Path | None, *, force: bool) -> None:
     write_text(out, text)
     note(
         f"Wrote {out}. Fill in every TODO from a codebook, then: "
-        f"admeasure check {shown(data)} --schema {out}"
+        f"admeasure check {printable(data)} --schema {out}"
     )
 
 
 def check(data: str, schema_path: Path, *, json: bool) -> int:
     """All problems at once. That a rule is broken is knowledge of the table: for its steward."""
+    called = printable(data)
     try:
         schema = Schema.load(schema_path)
         problems = _problems(data, schema)
@@ -42,19 +44,30 @@ def check(data: str, schema_path: Path, *, json: bool) -> int:
         if not json:
             raise
         say_json(
-            {"ok": False, "data": shown(data), "schema": str(schema_path), "problems": _list(error)}
+            {
+                "ok": False,
+                "data": printable(data),
+                "schema": str(schema_path),
+                "problems": _list(error),
+            }
         )
         return INVALID
     domain = schema.domain
     if json:
         facts = {"columns": len(domain), "cells": float(domain.cells()), "zeros": len(schema.zeros)}
         say_json(
-            {"ok": True, "data": shown(data), "schema": str(schema_path), "problems": [], **facts}
+            {
+                "ok": True,
+                "data": printable(data),
+                "schema": str(schema_path),
+                "problems": [],
+                **facts,
+            }
         )
         return 0
     zeros = f", and no row that one of {len(schema.zeros)} [[zero]] rules out"
     say(
-        f"OK: {shown(data)} has all {len(domain)} columns of {schema_path}, every value has a "
+        f"OK: {called} has all {len(domain)} columns of {schema_path}, every value has a "
         f"level, there is at least one row{zeros if schema.zeros else ''}."
     )
     say(f"The domain has {float(domain.cells()):.3g} cells. The unit is one {schema.unit.name}.")
@@ -64,7 +77,7 @@ def check(data: str, schema_path: Path, *, json: bool) -> int:
 def _problems(data: str, schema: Schema) -> list[Problem]:
     """What breaks a rule of the schema, and rows that the schema says cannot occur."""
     with progress() as make:
-        make(f"checking {shown(data)}")
+        make(f"checking {printable(data)}")
         found = find_problems(data, schema)
         if found or not schema.zeros:
             return found

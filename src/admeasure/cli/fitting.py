@@ -22,7 +22,7 @@ from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import Event, Progress
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.sources.warehouse_address import shown
+from admeasure.sources.address import printable
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) ->
 
 def _checked(request: Request, known: Sequence[str]) -> Mechanism:
     if request.data.startswith("-"):
-        raise UsageError(f"DATA comes first, then options such as {request.data}.")
+        raise UsageError("DATA comes first, then options.")
     if (request.ledger is None) != (request.dataset is None):
         raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
     return mechanism_of(request.mechanism, request.options, known)
@@ -100,7 +100,7 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
                 cache=request.cache_codes,
                 listeners=(spending.hear,),
                 watchers=(spending.watch,),
-                reading=_first_used(make, f"reading {shown(request.data)}"),
+                reading=_first_used(make, f"reading {printable(request.data)}"),
             )
     except KeyboardInterrupt:
         if not partial_folder(request.out).exists():

@@ -12,9 +12,9 @@ from admeasure.evaluate import NOT_PRIVATE, Errors, compare
 from admeasure.evaluate.future import future_error
 from admeasure.release import Release
 from admeasure.schema import Privacy, Schema
+from admeasure.sources.address import printable
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
-from admeasure.sources.warehouse_address import shown
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.history import parse_future
 
@@ -39,9 +39,11 @@ def evaluate(
     if release is None and rows is not None:
         raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
     if release is not None and release.schema.domain != schema.domain:
-        raise UsageError(f"{target} was made with other columns or levels than {schema_path} has.")
+        raise UsageError(
+            f"The release was made with other columns or levels than {schema_path} has."
+        )
     with progress() as make:
-        truth = open_source(data, schema, progress=make(f"reading {shown(data)}"))
+        truth = open_source(data, schema, progress=make(f"reading {printable(data)}"))
         make("comparing")
         if release is None:
             believed = open_source(target, without_unit(schema), progress=None).counts
@@ -53,12 +55,16 @@ def evaluate(
         if release is not None and rows is not None:
             sampled = _sampled(release, rows, seed, workload, truth.counts)
     if json:
-        facts: dict[str, Any] = {"stamp": NOT_PRIVATE, "target": target, **errors.to_json()}
+        facts: dict[str, Any] = {
+            "stamp": NOT_PRIVATE,
+            "target": printable(target),
+            **errors.to_json(),
+        }
         facts |= future_json(unknown)
         say_json(facts if sampled is None else facts | {"sampled": sampled.to_json()})
         return
     banner(NOT_PRIVATE)
-    kind = "the model's answers" if release is not None else target
+    kind = "the model's answers" if release is not None else printable(target)
     _print(errors, kind, sampled, rows)
     if unknown is not None and future_text is not None:
         say_future(unknown, future_text)

@@ -20,8 +20,8 @@ from admeasure.release.certificate import registry_yaml
 from admeasure.report.files import is_page, marked
 from admeasure.report.html import certificate_page, html_report
 from admeasure.report.text import text_report
+from admeasure.sources.address import printable
 from admeasure.sources.open import open_source
-from admeasure.sources.warehouse_address import shown
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _report(request: Request, release: Release) -> str:
 
 def _counts(data: str, release: Release) -> Answers:
     with progress() as make:
-        return open_source(data, release.schema, progress=make(f"reading {shown(data)}")).counts
+        return open_source(data, release.schema, progress=make(f"reading {printable(data)}")).counts
 
 
 def _account(path: Path, release: Release) -> Account:

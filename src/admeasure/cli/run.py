@@ -6,7 +6,8 @@ Every error becomes one line on stderr (more only where it lists several problem
     4 budget   5 resource   130 interrupted
 
 An unexpected error shows its type and never its text, which may hold values of the private table;
-`ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them.
+`ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them. An argument that an error repeats
+is shown as far as `printable` shows it: it may be an address with a password in the wrong place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from admeasure.cli import console
 from admeasure.errors import AdmeasureError
@@ -44,21 +45,26 @@ def run(argv: Sequence[str]) -> int:
                 return _interrupted("")
             return result if isinstance(result, int) else OK
         except Exception as error:
-            return _failed(error)
+            return _failed(error, argv)
         except KeyboardInterrupt:
             return _interrupted("")
         except SystemExit as leaving:  # the parser leaves by itself when a pipe is closed
             if isinstance(leaving.__context__, BrokenPipeError):
-                return _failed(leaving.__context__)
+                return _failed(leaving.__context__, argv)
             return leaving.code if isinstance(leaving.code, int) else UNEXPECTED
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: Exception, argv: Sequence[str]) -> int:
+    from admeasure.sources.address import without_secrets
+
+    def tell(text: str) -> None:
+        console.error(without_secrets(text, argv))
+
     if os.environ.get("ADMEASURE_DEBUG") == "1":
         traceback.print_exception(error)
     match error:
         case AdmeasureError():
-            console.error(str(error))
+            tell(str(error))
             return error.exit_code
         case Interrupted():
             return _interrupted(str(error))
@@ -67,7 +73,7 @@ def _failed(error: Exception) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
         case OSError():
-            return _failed_by_system(error)
+            return _failed_by_system(error, tell)
         case MemoryError():
             console.error(
                 "There is not enough memory. Use fewer columns, coarser bins or a smaller workload."
@@ -76,7 +82,7 @@ def _failed(error: Exception) -> int:
     if type(error).__name__ == "Abort":
         return _interrupted("")
     if hasattr(error, "format_message"):  # the parser's own errors, whichever click it is built on
-        console.error(f"{_parser_message(error)} See `admeasure --help`.")
+        tell(f"{_parser_message(error)} See `admeasure --help`.")
         return USAGE
     console.error(
         f"unexpected {type(error).__name__}. This is a fault of admeasure, please report it. "
@@ -85,13 +91,15 @@ def _failed(error: Exception) -> int:
     return UNEXPECTED
 
 
-def _failed_by_system(error: OSError) -> int:
-    where = f" ({error.filename})" if error.filename else ""
+def _failed_by_system(error: OSError, tell: Callable[[str], None]) -> int:
+    from admeasure.sources.address import printable
+
+    where = f" ({printable(error.filename)})" if error.filename else ""
     reason = error.strerror or type(error).__name__
     if error.errno in _FULL:
-        console.error(f"{reason}{where}. Free some space, or write to another place.")
+        tell(f"{reason}{where}. Free some space, or write to another place.")
         return RESOURCE
-    console.error(f"{reason}{where}. Check the path and its permissions.")
+    tell(f"{reason}{where}. Check the path and its permissions.")
     return USAGE
 
 

@@ -1,9 +1,10 @@
 """What a steward asks of a table before a run, whatever names it: which rules of the schema it
-breaks, what its columns are stored as, and how to speak of it in a message.
+breaks, what its columns are stored as, and a name for it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem
+from admeasure.sources import spark_tables, warehouse_address
 from admeasure.sources.open import SPARK_SCHEMES, WAREHOUSE_SCHEMES
-from admeasure.sources.warehouse_address import parse, shown
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
@@ -36,9 +37,16 @@ def storage_types(data: str) -> list[tuple[str, str]]:
 def table_name(data: str) -> str:
     """A name for the table, from its path or its address."""
     if _scheme(data) in WAREHOUSE_SCHEMES:
-        return parse(data).table[-1]
+        return warehouse_address.parse(data).table[-1]
     stem = Path(data.rstrip("/")).name.split(".")[0]
     return stem if stem and not set(stem) & set("*?[]") else "table"
+
+
+def place(data: str) -> str:
+    """Which table an address of Spark or of a warehouse names, without who asks and how. It may be
+    hashed, and not shown."""
+    module = spark_tables if _scheme(data) in SPARK_SCHEMES else warehouse_address
+    return repr(module.parse(data).identity)
 
 
 def _module(data: str) -> Any:
@@ -59,7 +67,4 @@ def _module(data: str) -> Any:
 def _scheme(data: str) -> str | None:
     """The scheme of an address; None for a path, and for a file of such a name."""
     found = _SCHEME.match(data)
-    return None if found is None or Path(data).exists() else found[1].lower()
-
-
-__all__ = ["find_problems", "shown", "storage_types", "table_name"]
+    return None if found is None or os.path.exists(data) else found[1].lower()

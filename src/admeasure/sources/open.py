@@ -6,6 +6,7 @@ that installs it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def _scheme(data: Any) -> str | None:
     """The scheme of an address; None for whatever else, and for a file of such a name."""
     if not isinstance(data, str) or (found := _SCHEME.match(data)) is None:
         return None
-    return None if Path(data).exists() else found[1].lower()
+    return None if os.path.exists(data) else found[1].lower()
 
 
 def _comes_from(data: Any, library: str) -> bool:

@@ -8,7 +8,8 @@
 
 Options follow a `?`: `format` (parquet, delta, csv, orc; needed where the suffix does not say),
 `master` (where no session is active: the cluster to start one on), `table`, and `keep` (`no`: codes
-of rows do not stay in the executors). Escapes like %3F are read in paths. Anything else is refused.
+of rows do not stay in the executors). Escapes like %3F are read in paths. Anything else is refused,
+and so is a key or a password, which Spark would write to its logs.
 
 No row is looked at here. Of what Spark says of an error only its fixed condition is kept, since the
 rest may quote the table.
@@ -27,6 +28,7 @@ from urllib.parse import parse_qsl, unquote
 
 from admeasure.errors import AdmeasureError, DataError, ResourceError, UsageError
 from admeasure.schema.values import quoted
+from admeasure.sources.address import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,6 +50,7 @@ KEEP = {"yes": True, "no": False}
 _FORM = "An address for Spark has the form spark:PATH or spark:TABLE, with ?format= and &master=."
 _OPTIONS = {"format", "master", "table", "keep"}
 _TABLE = re.compile(r"[^\s/\\:?*]+")
+_LOGIN = re.compile(r"[^/]*:/*[^/]*:.*@|jdbc:", re.IGNORECASE)
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_.]{2,80}")
 _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "maxResultSize")
 
@@ -64,7 +67,13 @@ class Address:
 
     @property
     def words(self) -> str:
-        return quoted(self.path) if self.path is not None else f"table {quoted(self.table)}"
+        if self.path is None:
+            return f"table {quoted(printable(self.table))}"
+        return quoted(printable(f"spark:{self.path}").removeprefix("spark:"))
+
+    @property
+    def identity(self) -> tuple:
+        return "spark", self.path, self.table, self.format
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,11 @@ def parse(address: str) -> Address:
             raise UsageError(f"{_FORM} A path after // begins with a third slash.")
         place = place[2:]
     place = unquote(place)
+    if _LOGIN.match(place):
+        raise UsageError(
+            "A key or password does not belong in an address for Spark. Give it to the session, "
+            "such as by spark.hadoop.fs.s3a.access.key in its configuration."
+        )
     table = options.get("table")
     if bool(place) == bool(table):
         raise UsageError(f"{_FORM} Give a path or a table, and not both.")

@@ -25,6 +25,7 @@ import duckdb
 from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
+from admeasure.sources.address import printable
 from admeasure.sources.sql import identifier, text
 
 Format = Literal["csv", "parquet", "duckdb"]
@@ -71,7 +72,7 @@ class Part:
 
 def locate(data: str | Path | Sequence[str | Path]) -> Location:
     """A path, a folder, a glob, several of them, or `duckdb:///FILE?table=NAME`."""
-    if isinstance(data, str) and (url := _URL.match(data)) and not Path(data).exists():
+    if isinstance(data, str) and (url := _URL.match(data)) and not os.path.exists(data):
         return _from_url(data, url[1])
     given = [data] if isinstance(data, (str, Path)) else list(data)
     paths = [path for one in given for path in _expand(one)]
@@ -90,8 +91,9 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
 def _from_url(url: str, scheme: str) -> Location:
     # The rest of an address may hold a password, and is not shown.
     if scheme.lower() != "duckdb":
+        kind = f"{scheme}: addresses" if f"{scheme}://" in url else "addresses of this kind"
         raise UsageError(
-            f"There is no source for {scheme}: addresses. Known: duckdb:///FILE?table=NAME, "
+            f"There is no source for {kind}. Known: duckdb:///FILE?table=NAME, "
             "postgres://, bigquery://, snowflake://, spark:, and paths of "
             f"{', '.join(FORMATS)} files."
         )
@@ -113,7 +115,7 @@ def _expand(given: str | Path) -> list[Path]:
         return [_file(path)]
     found = sorted(glob.glob(str(path), recursive=True))
     if not found:
-        raise UsageError(f"No file matches {quoted(str(given))}. Check the pattern.")
+        raise UsageError(f"No file matches {quoted(printable(given))}. Check the pattern.")
     return [_file(Path(one), str(given)) for one in found if not Path(one).is_dir()]
 
 
@@ -136,7 +138,7 @@ def _is_table(name: str) -> bool:
 
 def _file(path: Path, given: str | None = None) -> Path:
     if not path.is_file():
-        raise UsageError(f"There is no file {quoted(str(path))}. Check the path.")
+        raise UsageError(f"There is no file {quoted(printable(path))}. Check the path.")
     if path.stat().st_size == 0:
         which = f"File {quoted(str(path))}" if given is None else f"A file of {quoted(given)}"
         raise DataError(f"{which} is empty. Give a file with a header.")
@@ -149,7 +151,7 @@ def _format(path: Path) -> Format:
         if name.endswith(suffix):
             return form
     raise UsageError(
-        f"The format of {quoted(path.name)} is unknown: its suffix is not one of "
+        f"The format of {quoted(printable(path.name))} is unknown: its suffix is not one of "
         f"{', '.join(FORMATS)}."
     )
 
@@ -314,6 +316,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
         (wanted,) = known
     if wanted not in known:
         names = ", ".join(map(quoted, sorted(known))) or "none"
-        what = "Name a table" if wanted is None else f"There is no table {quoted(wanted)}"
+        what = (
+            "Name a table" if wanted is None else f"There is no table {quoted(printable(wanted))}"
+        )
         raise UsageError(f"{what} with ?table=NAME. {location.words} has: {names}.")
     return ".".join(map(identifier, ("admeasure_data", *known[wanted])))

@@ -5,7 +5,8 @@
     snowflake://USER[:PASSWORD]@ACCOUNT/DATABASE/SCHEMA?table=TABLE[&warehouse=…&role=…]
 
 A table is named as it is stored, case and all; `"a.b".c` names a table of a schema with a dot.
-A password may stand in an address, and is shown nowhere: messages are made of `Address.words`.
+A password may stand in an address, and is shown nowhere: messages are made of `Address.words`, and
+of an address as it was given of `admeasure.sources.address.printable`.
 """
 
 from __future__ import annotations
@@ -17,22 +18,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admeasure.errors import UsageError
 from admeasure.schema.values import quoted
+from admeasure.sources.address import FORMS, HIDDEN, NUMBERS, OPTIONS, PLAIN
 
-FORMS = {
-    "postgres": "postgres://USER@HOST:PORT/DATABASE?table=SCHEMA.TABLE",
-    "bigquery": "bigquery://PROJECT/DATASET?table=TABLE",
-    "snowflake": "snowflake://USER@ACCOUNT/DATABASE/SCHEMA?table=TABLE",
-}
-_OPTIONS = {
-    "postgres": {
-        *("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "host"),
-        "statement_timeout",
-    },
-    "bigquery": set(),
-    "snowflake": {"warehouse", "role", "authenticator"},
-}
 _NAMES = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))(?:\.(?=.)|$)')
-_NUMBERS = {"connect_timeout", "statement_timeout"}
+_IPV6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*")
 
 
 @dataclass(frozen=True)
@@ -51,12 +40,17 @@ class Address:
     @property
     def words(self) -> str:
         """For messages: the table and where it is."""
-        return f"table {quoted('.'.join(self.table))} of {self.place}"
+        return f"table {quoted('.'.join(map(_plain, self.table)))} of {self.place}"
+
+    @property
+    def identity(self) -> tuple:
+        return self.kind, self.host, self.port, self.path, self.table
 
     @property
     def place(self) -> str:
         port = "" if self.port is None else f":{self.port}"
-        return f"{self.kind}://{self.host}{port}/{'/'.join(self.path)}"
+        host = f"[{self.host}]" if _IPV6.fullmatch(self.host) else _plain(self.host.strip("/"))
+        return f"{self.kind}://{host}{port}/{'/'.join(map(_plain, self.path))}"
 
 
 def parse(url: str) -> Address:
@@ -75,14 +69,12 @@ def parse(url: str) -> Address:
     steps = {"postgres": (1, 1), "bigquery": (1, 1), "snowflake": (2, 2)}[kind]
     if len(query) < len(pairs) or parts.fragment or not steps[0] <= len(path) <= steps[1]:
         raise wrong from None
-    if unknown := sorted(set(query) - _OPTIONS[kind] - {"table"}):
-        known = ", ".join(sorted({"table", *_OPTIONS[kind]}))
-        raise UsageError(
-            f"An address of {kind} has no option {quoted(unknown[0])}. Known: {known}."
-        )
+    if set(query) - OPTIONS[kind] - {"table"}:  # not named: part of a password may look like one
+        known = ", ".join(sorted({"table", *OPTIONS[kind]}))
+        raise UsageError(f"An address of {kind} has an option that is not known. Known: {known}.")
     if not query.get("table"):
         raise UsageError(f"Name the table: {FORMS[kind]}.")
-    for name in _NUMBERS & set(query):
+    for name in NUMBERS & set(query):
         if not query[name].isascii() or not query[name].isdigit():
             raise UsageError(f"Option {name} of an address is a whole number of seconds.")
     # BigQuery's projects keep their case, which `hostname` would not.
@@ -111,26 +103,14 @@ def table_names(text: str) -> tuple[str, ...]:
         match = _NAMES.match(text, position)
         if match is None:
             raise UsageError(
-                f"{quoted(text)} does not name a table. Write SCHEMA.TABLE; put a name that has a "
-                "dot in it in double quotes."
+                "What follows table= names no table. Write SCHEMA.TABLE; put a name that has a dot "
+                "in it in double quotes."
             )
         found.append(match[2] if match[1] is None else match[1].replace('""', '"'))
         position = match.end()
     return tuple(found)
 
 
-def shown(url: str) -> str:
-    """An address without its password, for messages; any other text as it is.
-
-    >>> shown("postgres://ann:secret@db.example/census?table=people")
-    'postgres://ann@db.example/census?table=people'
-    """
-    scheme, mark, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    # Of a malformed address nothing is known to be harmless before the last @.
-    if not mark or scheme.lower() not in {*FORMS, "postgresql"}:
-        return url
-    if "@" in path.partition("?")[0]:
-        return f"{scheme}://…"
-    return f"{scheme}://{user.partition(':')[0]}{at}{host}{slash}{path}"
+def _plain(name: str) -> str:
+    """A name for messages: a part of a password may have ended up in it."""
+    return name if PLAIN.fullmatch(name.replace("/", "")) else HIDDEN

@@ -27,6 +27,7 @@ Combinations that are the same run are one.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ from admeasure.mechanisms.base import options_of
 from admeasure.privacy.convert import rho_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
+from admeasure.sources import look
+from admeasure.sources.open import is_remote
 from admeasure.sources.tables import locate
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.workload import parse_workload
@@ -185,10 +188,10 @@ def _grid(name: str, option: str, values: Any) -> list[str]:
 
 
 def _contents(data: str) -> str:
-    """A hash of a table's files. Of a table elsewhere it is its address, without who asks."""
-    if _ADDRESS.match(data) and not data.startswith("duckdb:"):
-        scheme, _, rest = data.partition("://")
-        return digest(f"{scheme}://{rest.rpartition('@')[2]}")
+    """A hash of a table's files. Of a table elsewhere it is its place, without who asks: the hash
+    is written down, and a password could be guessed from it."""
+    if is_remote(data):
+        return digest(look.place(data))
     location = locate(data)
     hashes = []
     for path in location.paths:
@@ -200,7 +203,7 @@ def _contents(data: str) -> str:
 def _path(text: str, folder: Path) -> str:
     """A path of the plan as one from the root; an address as it is."""
     path = folder / Path(text).expanduser()
-    return text if _ADDRESS.match(text) and not path.exists() else str(path)
+    return text if _ADDRESS.match(text) and not os.path.exists(path) else str(path)
 
 
 def _seeds(study: Mapping[str, Any]) -> list[int]:

@@ -23,9 +23,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from admeasure.errors import AdmeasureError
 from admeasure.limits import Limits, peak
+from admeasure.sources.address import without_secrets
 from admeasure.studies.lines import Record
 
 ERROR, TIME, MEMORY, DIED = "error", "time limit", "memory limit", "died"
@@ -161,11 +163,21 @@ def serve(function: Callable[[Record], Record]) -> None:
     except MemoryError:
         result = failed(MEMORY, "the system gave no more memory")
     except Exception as error:
-        result = failed(ERROR, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        result = failed(ERROR, without_secrets(said, list(_texts(job))))
     answers.write(json.dumps(result) + "\n")
     answers.flush()
     # Threads of libraries may still run; the result is out.
     os._exit(0)
+
+
+def _texts(record: Any) -> Iterator[str]:
+    """Every text of a job; one may be an address."""
+    if isinstance(record, str):
+        yield record
+    elif isinstance(record, dict):
+        for value in record.values():
+            yield from _texts(value)
 
 
 def _leave_with_parent() -> None:

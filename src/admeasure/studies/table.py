@@ -152,8 +152,8 @@ def export(rows: Iterable[Record], path: Path) -> None:
                 connection.read_json(
                     str(lines), columns=COLUMNS, format="newline_delimited"
                 ).create_view("rows")
-                target = str(beside).replace("'", "''")
-                connection.execute(f"COPY rows TO '{target}' ({form})")
+                place = str(beside).replace("'", "''")
+                connection.execute(f"COPY rows TO '{place}' ({form})")
             os.replace(beside, path)
         except (duckdb.Error, OSError) as error:
             beside.unlink(missing_ok=True)

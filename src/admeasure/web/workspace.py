@@ -23,6 +23,7 @@ from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.schema import Schema
+from admeasure.sources.address import holds_secret
 from admeasure.workload import Workload, parse_workload
 
 MOST_FILES = 60
@@ -141,8 +142,14 @@ class Workspace:
         return found
 
     def located(self, data: str) -> str:
-        """A path as the user meant it, from where the page was started."""
+        """A path as the user meant it, from where the page was started. What the page is given it
+        writes down, shows, and hands to other processes, so that a password is refused."""
         text = data.strip()
+        if holds_secret(text):
+            raise UsageError(
+                "This is no path and no address without a password. Leave the password out: it is "
+                "taken from PGPASSWORD or ~/.pgpass when the page is started with it."
+            )
         if not text or "://" in text or text.startswith(("duckdb:", "spark:")):
             return text
         return str(self.start / Path(text).expanduser())
