@@ -119,7 +119,7 @@ def test_a_round_taught_little_when_the_model_moved_no_more_than_noise_would(mov
 
 @given(st.fractions(Fraction(1, 997), 5, max_denominator=997), st.integers(1, 40))
 def test_even_rounds_add_up_to_the_budget_exactly(rho, rounds):
-    schedule = Even(rho, rounds, Fraction(1, 3))
+    schedule = Even(rho / rounds / 3, rho / rounds * 2 / 3)
     left, ran = rho, 0
     while budget := schedule.next(left, None):
         assert budget.select == rho / rounds / 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -22,12 +23,17 @@ from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.mechanisms.base import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.journal import unpack
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
 from admeasure.public import PublicTable
 from admeasure.queries import Cell, Marginal, Threshold
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
 from admeasure.workload import Question, Workload
 
 LEVELS = {"d": 2, "b": 3, "a": 4, "c": 3}
@@ -247,6 +253,39 @@ def test_a_plan_stays_within_the_budget_and_reads_no_table(name: str, neighbours
     assert plan.megabytes >= 0
     assert plan.seconds >= 0
     assert plan.expected_error is None or 0 <= plan.expected_error <= 2
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_spends_what_the_plan_says(name: str, neighbours: str) -> None:
+    """Charge by charge, in exact rationals. What a plan gives for several charges together (the
+    rounds of an adaptive schedule) is what is left when the single charges are taken away."""
+    given = schema(neighbours)
+    mechanism, workload = ready(name, given, table(2)), workload_for(ready(name, given, table(2)))
+    rho = Fraction(rho_of(EPSILON, DELTA))
+    source, ledger = MemorySource(table(2), given), Ledger(rho)
+    curator = Curator(source, ledger, SeededNoise(5))
+    mechanism.run(curator, workload, given.zeros)
+    measured = [e for e in curator.journal.events if e["event"] == "measure"]
+    counted = [e for e in measured if e["query"].get("columns") == []]
+    rows = int(unpack(counted[0]["values"])) if counted else int(source.counts([()])[0])
+    # A number of rows is measured first, and the run believes in at least one row.
+    division = mechanism.divide(given.domain, workload, given.unit, rho, max(1, rows))
+    plan = mechanism.plan(given.domain, workload, given.unit, rho, max(1, rows))
+    assert plan.items == division.items
+
+    left = Counter(charge.rho for charge in ledger.charges)
+    together = Fraction(0)
+    for item in division.items:
+        if left[item.rho] >= item.times:
+            left[item.rho] -= item.times
+        else:
+            together += item.total
+    assert sum((rho * times for rho, times in left.items()), Fraction(0)) == together
+    sigmas = {e["sigma"] for e in measured}
+    said = {item.sigma for item in division.items if item.sigma is not None}
+    if "together" not in " ".join(item.what for item in division.items):
+        assert sigmas == said
 
 
 class Untouchable(dict[str, Any]):

@@ -92,7 +92,7 @@ def present_error(family, seed: int) -> float:
     budget = Fraction(rho_of(1.0, 1 / ROWS**2))
     curator = Curator(SOURCE, Ledger(budget), SeededNoise(seed))
     model = ProductModel(DOMAIN, first_rows(Layout.of(DOMAIN), 60, "sparsemax"), float(ROWS))
-    schedule, selector = Even(budget, 10, Fraction(1, 2)), TopCells(4)
+    schedule, selector = Even(budget / 20, budget / 20), TopCells(4)
     for done in adaptive_measurements(curator, WORKLOAD, family, selector, schedule, model):
         model = done.after
     worst = 0.0

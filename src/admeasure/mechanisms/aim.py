@@ -17,7 +17,8 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import adaptive_measurements
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
@@ -26,6 +27,8 @@ from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.workload import Workload
+
+AGAIN = "the chosen marginals once more, together"
 
 
 @dataclass(frozen=True)
@@ -64,46 +67,50 @@ class Aim:
             )
         self._family.init(domain, zeros)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        singles = sum(len(r) == 1 for r in workload.closure())
+        keep = rho * Fraction(self.final_pass)
+        measured = self._each(domain, rho) * Fraction(self.alpha)
+        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        return Division(
+            (
+                Item(ONE_WAY, measured, sigma, singles),
+                Item(ROUNDS, rho - keep - measured * singles),
+                *([Item(AGAIN, keep)] if keep else []),
+            )
+        )
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        singles = [r for r in workload.closure() if len(r) == 1]
-        keep = rho * Fraction(self.final_pass)
-        each = self._each(domain, rho - keep)
-        measured = each * Fraction(self.alpha)
-        l2_squared = unit.rows_changed * unit.max_rows
-        sigma = sigma_for(measured, l2_squared)
-        left = rho - keep - measured * len(singles)
-        items = (
-            Item("one-way marginals, each", measured, sigma, len(singles)),
-            Item("rounds of selection and measurement, together", left),
-            *([Item("the chosen marginals once more, together", keep)] if keep else []),
-        )
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        left, each = division.total(ROUNDS), self._each(domain, rho)
+        last = left * Fraction(self.alpha) / 4
         return planning.graphical(
-            items,
+            division.items,
             domain,
             workload,
             rows,
-            sigma_last=sigma_for(left * Fraction(self.alpha) / 4, l2_squared),
+            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
             rounds=f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}",
             max_megabytes=self.max_megabytes,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, rho = curator.domain, curator.ledger.total
-        keep, alpha = rho * Fraction(self.final_pass), Fraction(self.alpha)
-        each = self._each(domain, rho - keep)
+        division = self.divide(domain, workload, curator.unit, rho, ASSUMED_ROWS)
+        schedule = Annealed(self._each(domain, rho), Fraction(self.alpha), division.total(AGAIN))
         weights = closure_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
         family = self._family
-        log = list(curator.measure(one_way, alpha * each * len(one_way)))
+        log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
         selector = ExpectedImprovement(family, weights)
-        rounds = adaptive_measurements(
-            curator, workload, family, selector, Annealed(each, alpha, keep), model, log
-        )
+        rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
             log += done.answers
             model = done.after
@@ -132,4 +139,4 @@ class Aim:
 
     def _each(self, domain: Domain, rho: Fraction) -> Fraction:
         """ρ/T: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 in one number."""
-        return rho / (self.rounds or 16 * len(domain))
+        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))

@@ -14,6 +14,7 @@ from typing import ClassVar
 from admeasure.domain import Domain
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import Division
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
@@ -29,6 +30,11 @@ class AllZero:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload."""
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return Division(())
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None

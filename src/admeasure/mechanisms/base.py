@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
 from admeasure.families import Model
+from admeasure.mechanisms.division import Division, Item
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
@@ -20,16 +21,6 @@ from admeasure.queries import Predicate
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
-
-
-@dataclass(frozen=True)
-class Item:
-    """One line of a plan."""
-
-    what: str
-    rho: Fraction
-    sigma: float | None = None
-    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,10 +59,16 @@ class Mechanism(Protocol):
         """Raise a clear error where the mechanism cannot serve this. Nothing is charged yet."""
         ...
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        """How the budget is divided where the table is believed to have that many rows."""
+        ...
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        """How the budget would be split; touches no data."""
+        """How the budget would be divided, and what that would give; touches no data."""
         ...
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

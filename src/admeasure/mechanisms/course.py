@@ -6,18 +6,31 @@ Everything here follows from public facts: the budget, the noisy number of rows,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from admeasure.domain import Domain
 from admeasure.loop import Schedule
-from admeasure.queries import Marginal
+from admeasure.mechanisms.division import (
+    MEASUREMENT,
+    ONE_WAY,
+    ROUNDS,
+    SELECTION,
+    Division,
+    Item,
+    even_rounds,
+)
+from admeasure.privacy.curator import sigma_for
+from admeasure.privacy.unit import Unit
+from admeasure.queries import Marginal, Predicate
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
 from admeasure.selectors.top import distinct
 from admeasure.workload import Workload
 
+PREDICATES = "predicates, each"
 FIRST_SHARE = Fraction(1, 10)
 
 Measure = Literal["marginals", "cells"]
@@ -96,11 +109,34 @@ class Course:
         rho_first = rho * FIRST_SHARE if first else Fraction(0)
         return cls(select, annealed, rounds, (rho - rho_first) / rounds, first, rho_first)
 
-    def schedule(self, rho: Fraction) -> Schedule:
-        """The schedule of what is left after the first measurements."""
+    def divide(
+        self, domain: Domain, unit: Unit, rho: Fraction, one: int, predicates: Sequence[Predicate]
+    ) -> tuple[Item, ...]:
+        """How `rho` is spent; `one` is the squared L2 sensitivity of what a round measures.
+
+        A predicate is measured once, at the cost of a round, or all together for a quarter of the
+        budget where they are many.
+        """
+        items, left = [], rho - self.rho_first
+        if self.first:
+            part = self.rho_first / len(self.first)
+            sigma = sigma_for(part, unit.rows_changed * unit.max_rows)
+            items.append(Item(ONE_WAY, part, sigma, len(self.first)))
+        if predicates:
+            count = len(predicates)
+            part = left * min(Fraction(count, self.rounds + count), Fraction(1, 4)) / count
+            most = max(p.sensitivity(domain, unit).l2_squared for p in predicates)
+            items.append(Item(PREDICATES, part, sigma_for(part, most), count))
+            left -= part * count
+        if self.annealed:
+            return (*items, Item(ROUNDS, left))
+        return (*items, *even_rounds(left, self.rounds, self.select, one))
+
+    def schedule(self, division: Division) -> Schedule:
+        """The schedule of the rounds."""
         if self.annealed:
             return Annealed(self.each, 1 - self.select)
-        return Even(rho, self.rounds, self.select)
+        return Even(division[SELECTION].rho, division[MEASUREMENT].rho)
 
 
 def share_of(alpha: float) -> Fraction:

@@ -35,11 +35,20 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ROWS,
+    Division,
+    Item,
+    believed_rows,
+    count_rows,
+    counting,
+)
 from admeasure.mechanisms.oracle import Oracle, Solver
 from admeasure.mechanisms.records import Record, answers, completed, model_of
-from admeasure.mechanisms.reweighting import ROWS_SHARE, at_least_one
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.mechanisms.reweighting import at_least_one
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 from admeasure.schema import Zero
@@ -75,34 +84,39 @@ class DualQuery:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         _ = Oracle(domain, zeros, self.seconds, self.solver).engine
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted = counting(unit, rho)
+        left = rho - Division(counted).total(ROWS)
+        shares = _shares(left, self._rounds(left, rows, unit))
+        sampled = (
+            Item(_samples_of(t), share / self.samples, times=self.samples)
+            for t, share in enumerate(shares, 1)
+            if share
+        )
+        return Division((*counted, *sampled))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
-        rounds = self._rounds(rho - counting, rows or 10_000, unit)
-        shares = _shares(rho - counting, rounds)
-        items = [
-            Item(f"samples of round {t}", share / self.samples, times=self.samples)
-            for t, share in enumerate(shares, 1)
-            if share
-        ]
-        if counting:
-            noise = sigma_for(counting, unit.max_rows**2)
-            items = [Item("number of rows", counting, noise), *items]
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = self._rounds(rho - division.total(ROWS), rows or ASSUMED_ROWS, unit)
         cells = sum(domain.cells(c) for c in workload.marginals())
         seconds = rounds * (0.2 + self.samples * cells * 2e-7)
-        return Plan(tuple(items), str(rounds), None, cells * 64 / 2**20, seconds)
+        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-        total = max(1.0, float(counted.values))
-        rho = curator.remaining
-        shares = _shares(rho, self._rounds(rho, total, curator.unit))
+        total = believed_rows(count_rows(curator))
+        rho = curator.ledger.total
+        division = self.divide(curator.domain, workload, curator.unit, rho, total)
+        rounds = self._rounds(rho - division.total(ROWS), total, curator.unit)
         oracle = Oracle(curator.domain, zeros, self.seconds, self.solver)
         rng = np.random.default_rng(0)  # for what costs nothing and tells nothing
         found: list[Record] = []
         limited, notes = 0, []
-        for t, share in enumerate(shares, 1):
+        for t in range(1, rounds + 1):
+            share = division.total(_samples_of(t))
             sampled = self._sample(curator, workload, found, total, share, rng)
             best = oracle.best(Counter(sampled), rng=rng)
             if best is None:
@@ -147,6 +161,10 @@ def _shares(rho: Fraction, rounds: int) -> list[Fraction]:
     """(t - 1)² of the budget for round t; one round alone costs nothing."""
     squares = [t * t for t in range(rounds)]
     return [rho * square / max(1, sum(squares)) for square in squares]
+
+
+def _samples_of(t: int) -> str:
+    return f"samples of round {t}"
 
 
 def _uniform(

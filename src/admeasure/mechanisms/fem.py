@@ -29,17 +29,26 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ROWS,
+    SELECTION,
+    Division,
+    Item,
+    believed_rows,
+    count_rows,
+    counting,
+)
 from admeasure.mechanisms.dualquery import limit_note
 from admeasure.mechanisms.oracle import Found, Oracle, Solver
 from admeasure.mechanisms.records import Record, answers, completed, model_of, uniform
 from admeasure.mechanisms.reweighting import (
     MOST_ROUNDS,
-    ROWS_SHARE,
     at_least_one,
     balanced_rounds,
 )
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 from admeasure.schema import Zero
@@ -82,27 +91,30 @@ class Fem:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         _ = Oracle(domain, zeros, self.seconds, self.solver).engine
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted = counting(unit, rho)
+        left = rho - Division(counted).total(ROWS)
+        rounds = self._rounds(left, rows, unit)
+        return Division((*counted, Item(SELECTION, left / rounds, times=rounds)))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
-        rounds = self._rounds(rho - counting, rows or 10_000, unit)
-        items = (Item("selection, each round", (rho - counting) / rounds, times=rounds),)
-        if counting:
-            noise = sigma_for(counting, unit.max_rows**2)
-            items = (Item("number of rows", counting, noise), *items)
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = division[SELECTION].times
         cells = sum(domain.cells(c) for c in workload.marginals())
         oracle = Oracle(domain, (), self.seconds, self.solver)
         call = 4e-9 * domain.cells() if oracle.engine == "enumeration" else 0.05
         seconds = rounds * (0.02 + self._samples(oracle) * call / self.threads)
-        return Plan(items, str(rounds), None, cells * 64 / 2**20, seconds)
+        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain
-        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-        total = max(1.0, float(counted.values))
-        rho = curator.remaining
-        rounds = self._rounds(rho, total, curator.unit)
+        total = believed_rows(count_rows(curator))
+        each = self.divide(domain, workload, curator.unit, curator.ledger.total, total)[SELECTION]
+        rounds = each.times
         oracle = Oracle(domain, zeros, self.seconds, self.solver)
         rng = np.random.default_rng(0)  # for perturbations, which protect nothing
         drawn = [uniform(domain, zeros, rng) for _ in range(FIRST)]
@@ -112,7 +124,7 @@ class Fem:
         calls, limited, notes, done = 0, 0, [], 0
         for t in range(1, rounds + 1):
             score = SignedError(answers(model_of(last, domain, total), workload))
-            chosen.append(curator.choose(score, workload.queries, rho / rounds))
+            chosen.append(curator.choose(score, workload.queries, each.rho))
             solved = self._solve(oracle, chosen, rounds, rng)
             records = [completed(s.codes, domain, rng) for s in solved if s is not None]
             calls += len(solved)

@@ -16,7 +16,8 @@ from typing import ClassVar
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
@@ -35,27 +36,41 @@ class Gaussian:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds."""
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
-    ) -> Plan:
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
         shares = _shares(domain, workload)
         total = sum(shares.values())
         l2_squared = {c: Marginal(c).sensitivity(domain, unit).l2_squared for c in shares}
-        sigmas = {c: sigma_for(rho * s / total, l2_squared[c]) for c, s in shares.items()}
-        items = [
-            Item(f"marginal of {', '.join(c)}", rho * shares[c] / total, sigmas[c]) for c in shares
-        ]
+        parts = {c: rho * share / total for c, share in shares.items()}
+        return Division(
+            tuple(
+                Item(f"marginal of {', '.join(c)}", part, sigma_for(part, l2_squared[c]))
+                for c, part in parts.items()
+            )
+        )
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        sizes = [domain.cells(c) for c in _shares(domain, workload)]
         error = None
         if rows:
-            l1 = [HALF_NORMAL * sigmas[c] * domain.cells(c) / rows for c in shares]
+            l1 = [
+                HALF_NORMAL * (item.sigma or 0.0) * n / rows
+                for item, n in zip(items, sizes, strict=True)
+            ]
             error = sum(min(2.0, e) for e in l1) / len(l1)
-        cells = sum(domain.cells(c) for c in shares)
-        return Plan(tuple(items), "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))
+        cells = sum(sizes)
+        return Plan(items, "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        shares = _shares(curator.domain, workload)
-        queries = [Marginal(c) for c in shares]
-        log = curator.measure(queries, curator.remaining, shares=list(shares.values()))
+        division = self.divide(
+            curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS
+        )
+        queries = [Marginal(c) for c in _shares(curator.domain, workload)]
+        log = curator.measure(queries, curator.remaining, [item.rho for item in division.items])
         total = believed_total(log)
         tables = {m.query.columns: to_simplex(m.values, total) for m in log}
         variances = {m.query.columns: m.sigma**2 for m in log}

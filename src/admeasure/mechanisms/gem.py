@@ -19,6 +19,7 @@ from admeasure.domain import Domain
 from admeasure.mechanisms import generator
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.course import Options
+from admeasure.mechanisms.division import Division
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Predicate
@@ -49,10 +50,20 @@ class Gem(Options):
         generator.check(self.name, self, domain, workload)
         generator.check_predicates(self.name, self, self.predicates, domain)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        _, division = generator.divided(
+            self, domain, workload, unit, rho, rows, predicates=self.predicates
+        )
+        return division
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        return generator.plan(self.name, self, domain, workload, unit, rho, rows)
+        return generator.plan(
+            self.name, self, domain, workload, unit, rho, rows, predicates=self.predicates
+        )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return generator.run(self.name, self, curator, workload, zeros, predicates=self.predicates)

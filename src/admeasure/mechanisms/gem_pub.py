@@ -22,6 +22,7 @@ from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms import generator
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.course import Options
+from admeasure.mechanisms.division import Division
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
@@ -84,6 +85,12 @@ class GemPub(Options):
             raise UsageError(
                 f"The folder of {self.save_generator} does not exist. Name another place."
             )
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        _, division = generator.divided(self, domain, workload, unit, rho, rows, informed=True)
+        return division
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None

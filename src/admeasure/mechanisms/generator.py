@@ -23,9 +23,19 @@ from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
-from admeasure.mechanisms.course import Course, Options
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.course import PREDICATES, Course, Options
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ONE_WAY,
+    ROUNDS,
+    ROWS,
+    Division,
+    believed_rows,
+    count_rows,
+    counting,
+)
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
 from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.unit import Unit
@@ -40,7 +50,6 @@ if TYPE_CHECKING:
     from admeasure.families.network.family import NetworkModel
     from admeasure.families.network.training import How
 
-ROWS_SHARE = Fraction(1, 50)
 MOST_COLUMNS = 6
 MOST_ROWS = 100_000
 PART_OF_MEMORY = 0.8
@@ -174,19 +183,22 @@ def run(
     predicates: Sequence[Predicate] = (),
     notes: Sequence[str] = (),
 ) -> Outcome:
-    """Spend the budget; `pretrained` is a network that knows something already.
-
-    A predicate is measured once, at the cost of a round, or all together for a quarter of the
-    budget where they are many.
-    """
+    """Spend the budget; `pretrained` is a network that knows something already."""
     from admeasure.families.network.family import NetworkFamily, WorstFamily, averaged, start
     from admeasure.families.products import device
 
     domain = curator.domain
-    counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-    total = max(1.0, float(counted.values))
-    rho = curator.remaining
-    course = Course.of(options, domain, workload, rho, total, informed=pretrained is not None)
+    total = believed_rows(count_rows(curator))
+    course, division = divided(
+        options,
+        domain,
+        workload,
+        curator.unit,
+        curator.ledger.total,
+        total,
+        informed=pretrained is not None,
+        predicates=predicates,
+    )
     generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
     model = start(generator, domain, total, zeros, device.accelerator())
     known = generator.known(model.layout)
@@ -195,10 +207,9 @@ def run(
     family = NetworkFamily(training(options, informed=informed), anchors)
     log: list[Measurement] = []
     if course.first:
-        log += curator.measure(course.first, course.rho_first)
+        log += curator.measure(course.first, division.total(ONE_WAY))
     if predicates:
-        part = min(Fraction(len(predicates), course.rounds + len(predicates)), Fraction(1, 4))
-        log += curator.measure(predicates, curator.remaining * part)
+        log += curator.measure(predicates, division.total(PREDICATES))
         notes = (*notes, PREDICATES_NOTE)
     if log:
         model = family.update(model, log)
@@ -213,7 +224,7 @@ def run(
         selector = HoldingWorst(tuple(weights), again=informed)
         if options.select == "distance":
             selector = ExpectedImprovement(family, weights)
-    schedule = course.schedule(curator.remaining)
+    schedule = course.schedule(division)
     rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
     curve, mean = [], None
     for done in _while_sound(rounds, model):
@@ -293,6 +304,26 @@ def _incomplete(curator: Curator, model: NetworkModel) -> tuple[str, ...]:
     )
 
 
+def divided(
+    options: Options,
+    domain: Domain,
+    workload: Workload,
+    unit: Unit,
+    rho: Fraction,
+    rows: float,
+    *,
+    informed: bool = False,
+    predicates: Sequence[Predicate] = (),
+) -> tuple[Course, Division]:
+    """The course of a run and how its budget is divided."""
+    counted = counting(unit, rho)
+    left = rho - Division(counted).total(ROWS)
+    course = Course.of(options, domain, workload, left, rows, informed=informed)
+    whole = unit.rows_changed * unit.max_rows
+    one = unit.max_rows**2 if options.measure == "cells" else whole
+    return course, Division((*counted, *course.divide(domain, unit, left, one, predicates)))
+
+
 def plan(
     name: str,
     options: Options,
@@ -303,38 +334,25 @@ def plan(
     rows: int | None,
     *,
     informed: bool = False,
+    predicates: Sequence[Predicate] = (),
     notes: Sequence[str] = (),
 ) -> Plan:
-    """How the budget would be split; touches no data."""
-    counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
-    left = rho - counting
-    total = float(rows or 10_000)
-    course = Course.of(options, domain, workload, left, total, informed=informed)
+    """How the budget would be divided; touches no data."""
+    course, division = divided(
+        options,
+        domain,
+        workload,
+        unit,
+        rho,
+        float(rows or ASSUMED_ROWS),
+        informed=informed,
+        predicates=predicates,
+    )
     size, width = size_of(name, options, domain), Layout.of(domain).width
-    whole = unit.rows_changed * unit.max_rows
-    one = unit.max_rows**2 if options.measure == "cells" else whole
-    items = []
-    if counting:
-        items.append(Item("number of rows", counting, sigma_for(counting, unit.max_rows**2)))
-    if course.first:
-        part = course.rho_first / len(course.first)
-        items.append(
-            Item("one-way marginals, each", part, sigma_for(part, whole), len(course.first))
-        )
-    left -= course.rho_first
+    count, said = course.rounds, str(course.rounds)
     if course.annealed:
-        each = course.each
-        said = f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}"
-        count = left / each
-        items.append(Item("rounds of selection and measurement, together", left))
-    else:
-        count = course.rounds
-        each, said = left / count, str(count)
-        measured = each * (1 - course.select)
-        items += [
-            Item("selection, each round", each * course.select, times=count),
-            Item("measurement, each round", measured, sigma_for(measured, one), count),
-        ]
+        left, each = division.total(ROUNDS), course.each
+        count, said = left / each, f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}"
     how = training(options)
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
@@ -343,4 +361,4 @@ def plan(
     if not rows and not course.annealed and options.rounds is None:
         notes = (*notes, "The default number of rounds assumes 10,000 rows; give --rows.")
     notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
-    return Plan(tuple(items), said, None, megabytes, seconds, tuple(notes))
+    return Plan(division.items, said, None, megabytes, seconds, tuple(notes))

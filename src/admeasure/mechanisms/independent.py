@@ -13,7 +13,8 @@ from typing import ClassVar
 from admeasure.domain import Domain
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal
@@ -31,14 +32,26 @@ class Independent:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily().init(domain, zeros)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        each = rho / len(domain)
+        sigma = sigma_for(each, unit.rows_changed * unit.max_rows)
+        return Division((Item(ONE_WAY, each, sigma, len(domain)),))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        each = rho / len(domain)
-        sigma = sigma_for(each, unit.rows_changed * unit.max_rows)
-        items = (Item("one-way marginals, each", each, sigma, len(domain)),)
+        (one_way,) = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        assert one_way.sigma is not None
         return planning.graphical(
-            items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
+            (one_way,),
+            domain,
+            workload,
+            rows,
+            sigma_last=one_way.sigma,
+            rounds="1",
+            max_megabytes=1.0,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

@@ -39,15 +39,25 @@ from scipy.special import expit
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError, UsageError
 from admeasure.families.support import SupportModel
-from admeasure.mechanisms.base import NOT_AN_OPTION, Item, Outcome, Plan
-from admeasure.mechanisms.reweighting import ROWS_SHARE, needed
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ROWS,
+    Division,
+    Item,
+    believed_rows,
+    count_rows,
+    counting,
+)
+from admeasure.mechanisms.reweighting import needed
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.score import GRID
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
 from admeasure.workload import Workload
 
+COEFFICIENTS = "coefficients of the regression"
 MAX_CELLS = 1 << 23
 SLACK = 0.01
 """The gradient norm, in rows, at which the regression counts as solved."""
@@ -83,25 +93,27 @@ class JiElkan:
                 f"them; {MAX_CELLS:.3g} is its limit. Use pmw-pub, or fewer columns."
             )
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted = counting(unit, rho)
+        return Division((*counted, Item(COEFFICIENTS, rho - Division(counted).total(ROWS))))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
-        items = (Item("coefficients of the regression", rho - counting),)
-        if counting:
-            noise = sigma_for(counting, unit.max_rows**2)
-            items = (Item("number of rows", counting, noise), *items)
+        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
         cells = domain.cells()
         return Plan(items, "1", None, cells * 8 / 2**20, 1 + cells * 1e-7)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         public = needed(self.public, self.name)
         notes = public.check(curator.domain, zeros)
-        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-        total = max(1.0, float(counted.values))
+        total = believed_rows(count_rows(curator))
+        division = self.divide(curator.domain, workload, curator.unit, curator.ledger.total, total)
         start = public.start(total, zeros, self.initial)
         regression = Regression(start, self.strength * total, curator.unit)
-        noisy = curator.statistic(regression, curator.remaining)
+        noisy = curator.statistic(regression, division.total(COEFFICIENTS))
         exponent = one_hot(start.records.codes, curator.domain) @ (noisy.values / regression.grid)
         weights = start.weights * np.exp(exponent - exponent.max())
         return Outcome(start.reweighted(weights / weights.sum()), rounds=1, notes=notes)

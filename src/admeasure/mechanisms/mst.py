@@ -20,7 +20,8 @@ from admeasure.families import Model
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Query
@@ -30,6 +31,7 @@ from admeasure.selectors.scores import MarginalError
 from admeasure.workload import Workload
 
 THIRD = Fraction(1, 3)
+EDGES, PAIRS = "choice of an edge, each", "two-way marginals, each"
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,24 @@ class Mst:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes).init(domain, zeros)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        l2_squared, edges = unit.rows_changed * unit.max_rows, len(domain) - 1
+        one_way = rho * (THIRD if edges else 1) / len(domain)
+        first = Item(ONE_WAY, one_way, sigma_for(one_way, l2_squared), len(domain))
+        if not edges:
+            return Division((first,))
+        each = rho * THIRD / edges
+        pairs = Item(PAIRS, each, sigma_for(each, l2_squared), edges)
+        return Division((first, Item(EDGES, each, times=edges), pairs))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        l2_squared, edges = unit.rows_changed * unit.max_rows, max(1, len(domain) - 1)
-        sigma = sigma_for(rho * THIRD / edges, l2_squared)
-        one_way = rho * THIRD / len(domain)
-        items = (
-            Item("one-way marginals, each", one_way, sigma_for(one_way, l2_squared), len(domain)),
-            Item("choice of an edge, each", rho * THIRD / edges, times=edges),
-            Item("two-way marginals, each", rho * THIRD / edges, sigma, edges),
-        )
+        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        sigma = items[-1].sigma
+        assert sigma is not None
         return planning.graphical(
             items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
         )
@@ -62,14 +71,15 @@ class Mst:
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = GraphicalFamily(self.max_megabytes)
         one_way = [Marginal((column,)) for column in curator.domain.columns]
-        alone = len(one_way) == 1
-        log = list(curator.measure(one_way, curator.remaining * (1 if alone else THIRD)))
+        division = self.divide(
+            curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS
+        )
+        log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(curator.domain, zeros), log)
-        schedule = Even(curator.remaining, 1, Fraction(1, 2))
-        if not alone:
-            selector = SpanningTree()
+        if len(one_way) > 1:
+            schedule = Even(division.total(EDGES), division.total(PAIRS))
             for done in adaptive_measurements(
-                curator, workload, family, selector, schedule, model, log
+                curator, workload, family, SpanningTree(), schedule, model, log
             ):
                 log += done.answers
                 model = done.after

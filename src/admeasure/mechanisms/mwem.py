@@ -17,6 +17,7 @@ from admeasure.domain import Domain
 from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.reweighting import MultiplicativeWeights
 from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.reweighting import Loop, Measure, Output, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
@@ -58,13 +59,19 @@ class Mwem:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return self._loop.divide(domain, workload, unit, rho, rows)
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = division[SELECTION].times
         used = 1 if self.reuse == "none" else rounds / 2
         steps = len(workload.marginals()) / 8 + used * self.passes
-        return plan_of(items, rounds, domain.cells(), steps)
+        return plan_of(division, domain.cells(), steps)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return self._loop.run(

@@ -17,8 +17,19 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    MEASUREMENT,
+    ROWS,
+    SELECTION,
+    Division,
+    believed_rows,
+    count_rows,
+    counting,
+    even_rounds,
+)
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 from admeasure.schedules.even import Even
@@ -27,7 +38,6 @@ from admeasure.selectors.worst import worst_marginal
 from admeasure.workload import Workload
 
 HALF = Fraction(1, 2)
-ROWS_SHARE = Fraction(1, 50)
 
 
 @dataclass(frozen=True)
@@ -52,33 +62,38 @@ class MwemPgm:
                 "Raise --max-megabytes, or use aim, which answers large ones from smaller ones."
             )
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted, rounds = counting(unit, rho), self.rounds or len(domain)
+        left = rho - Division(counted).total(ROWS)
+        whole = unit.rows_changed * unit.max_rows
+        return Division((*counted, *even_rounds(left, rounds, HALF, whole)))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        rounds = self.rounds or len(domain)
-        each = rho * (1 - ROWS_SHARE) / rounds * HALF
-        sigma = sigma_for(each, unit.rows_changed * unit.max_rows)
-        items = (
-            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
-            Item("selection, each round", each, times=rounds),
-            Item("measurement, each round", each, sigma, rounds),
-        )
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        measured = division[MEASUREMENT]
+        assert measured.sigma is not None
         return planning.graphical(
-            items,
+            division.items,
             domain,
             workload,
             rows,
-            sigma_last=sigma,
-            rounds=str(rounds),
+            sigma_last=measured.sigma,
+            rounds=str(measured.times),
             max_megabytes=self.max_megabytes,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = GraphicalFamily(self.max_megabytes)
-        log = [curator.rows(curator.ledger.total * ROWS_SHARE)]
+        log = [count_rows(curator)]
+        division = self.divide(
+            curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])
+        )
         model = family.update(family.init(curator.domain, zeros), log)
-        rounds = self.rounds or len(curator.domain)
-        schedule = Even(curator.remaining, rounds, HALF)
+        schedule = Even(division[SELECTION].rho, division[MEASUREMENT].rho)
         selector = _Fitting(family)
         for done in adaptive_measurements(
             curator, workload, family, selector, schedule, model, log
@@ -86,7 +101,7 @@ class MwemPgm:
             log += done.answers
             model = done.after
         notes = planning.unmeasured(curator.domain, workload)
-        return Outcome(family.polished(model, log), rounds, notes=notes)
+        return Outcome(family.polished(model, log), division[SELECTION].times, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.projection import EntropyProjection, ExactProjection
 from admeasure.families.reweighting import W
 from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.reweighting import Loop, Measure, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.unit import Unit
@@ -75,13 +76,19 @@ class Pep:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return self._loop.divide(domain, workload, unit, rho, rows)
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = division[SELECTION].times
         used = 0.1 if self.measure == "cells" else 1.0
         steps = len(workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)
-        return plan_of(items, rounds, domain.cells(), steps)
+        return plan_of(division, domain.cells(), steps)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return self._loop.run(

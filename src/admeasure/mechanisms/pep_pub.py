@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
 from admeasure.mechanisms.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
@@ -41,13 +42,19 @@ class PepPub(OnPublicRecords):
     def _loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return self._loop.divide(domain, workload, unit, rho, rows)
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
         public = self.table
-        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = division[SELECTION].times
         steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
-        return plan_of(items, rounds, public.records, steps, public.notes)
+        return plan_of(division, public.records, steps, public.notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         public = self.table

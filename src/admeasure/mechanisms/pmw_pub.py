@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 from admeasure.domain import Domain
 from admeasure.families.reweighting import MultiplicativeWeights
 from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.reweighting import (
     Loop,
     OnPublicRecords,
@@ -52,14 +53,20 @@ class PmwPub(OnPublicRecords):
     def _loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return self._loop.divide(domain, workload, unit, rho, rows)
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
         public = self.table
-        items, rounds = self._loop.plan(domain, workload, unit, rho, rows)
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        rounds = division[SELECTION].times
         steps = len(workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
-        note = bound_note(public, domain, workload, unit, items, rows, self.initial)
-        return plan_of(items, rounds, public.records, steps * self.passes, (*public.notes, note))
+        note = bound_note(public, domain, workload, unit, division, rows, self.initial)
+        return plan_of(division, public.records, steps * self.passes, (*public.notes, note))
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         public = self.table

@@ -30,7 +30,16 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ROWS,
+    Division,
+    Item,
+    believed_rows,
+    count_rows,
+    counting,
+)
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.score import GRID
 from admeasure.privacy.unit import Unit
@@ -39,9 +48,11 @@ from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.workload import Workload
 
-ROWS_SHARE = Fraction(1, 50)
 SELECT_SHARE = Fraction(3, 10)
 """β of the paper."""
+
+PARENTS = "choice of a column and its parents, each"
+JOINTS = "joint of a column and its parents, each"
 
 
 @dataclass(frozen=True)
@@ -67,20 +78,25 @@ class PrivBayes:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes).init(domain, zeros)
 
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted, d = counting(unit, rho), len(domain)
+        left = rho - Division(counted).total(ROWS)
+        select = left * SELECT_SHARE if d > 1 else Fraction(0)  # one column: nothing to choose
+        each = (left - select) / d
+        joints = Item(JOINTS, each, sigma_for(each, unit.rows_changed * unit.max_rows), d)
+        chosen = (Item(PARENTS, select / (d - 1), times=d - 1),) if d > 1 else ()
+        return Division((*counted, *chosen, joints))
+
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        left, d = rho * (1 - ROWS_SHARE), len(domain)
-        sigma = sigma_for(left * (1 - SELECT_SHARE) / d, unit.rows_changed * unit.max_rows)
-        items = (
-            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
-            Item("choice of a column and its parents, each", left * SELECT_SHARE / d, times=d),
-            Item(
-                "joint of a column and its parents, each", left * (1 - SELECT_SHARE) / d, sigma, d
-            ),
-        )
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        sigma = division[JOINTS].sigma
+        assert sigma is not None
         return planning.graphical(
-            items,
+            division.items,
             domain,
             workload,
             rows,
@@ -91,9 +107,12 @@ class PrivBayes:
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = GraphicalFamily(self.max_megabytes)
-        log = [curator.rows(curator.ledger.total * ROWS_SHARE)]
+        log = [count_rows(curator)]
+        division = self.divide(
+            curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])
+        )
         model = family.update(family.init(curator.domain, zeros), log)
-        schedule = Even(curator.remaining, 1, SELECT_SHARE)
+        schedule = Even(division.total(PARENTS), division.total(JOINTS))
         selector = Network(family, self.degree, self.usefulness)
         for done in adaptive_measurements(
             curator, workload, family, selector, schedule, model, log

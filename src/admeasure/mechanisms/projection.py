@@ -14,7 +14,16 @@ from admeasure.errors import UsageError, WorkloadError
 from admeasure.extras import need
 from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms.base import Item, Outcome, Plan
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import (
+    ASSUMED_ROWS,
+    ROWS,
+    Division,
+    Item,
+    believed_rows,
+    count_rows,
+    counting,
+)
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Threshold
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     from admeasure.families.products.family import ProductFamily
     from admeasure.families.products.optimise import How
 
-ROWS_SHARE = Fraction(1, 50)
+EACH, ANSWER = "each measurement", "each answer"
 SELECT_SHARE = Fraction(1, 2)
 MOST_COLUMNS = 6
 MOST_ROWS = 100_000
@@ -58,6 +67,11 @@ class Projection(ABC):
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check(self.name, self, domain, workload)
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        return divide(self, domain, workload, unit, rho, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
@@ -168,26 +182,57 @@ def run(
     zeros: Sequence[Zero],
 ) -> Outcome:
     domain = curator.domain
-    counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-    total = max(1.0, float(counted.values))
+    total = believed_rows(count_rows(curator))
     rho = curator.remaining
+    division = divide(options, domain, workload, curator.unit, curator.ledger.total, total)
     rounds, queries, rows = settings(options, domain, workload, rho, total)
     model = family.init(domain, total, rows, zeros)
-    if options.measure == "all":
-        log = curator.measure([Marginal(c) for c in workload.marginals()], rho)
-        return Outcome(family.update(model, log), rounds=1)
-    if (
-        options.measure == "cells"
-        and rounds == 1
-        and queries == _offered(options, domain, workload)
-    ):
-        log = curator.measure(list(_everything(domain, workload)), rho)
+    if _unchosen(options, domain, workload, rounds, queries):
+        asked = [Marginal(c) for c in workload.marginals()]
+        if options.measure == "cells":
+            asked = list(_everything(domain, workload))
+        log = curator.measure(asked, division.total(EACH))
         return Outcome(family.update(model, log), rounds=1)
     selector = TopCells(queries) if options.measure == "cells" else TopMarginals(queries)
-    schedule = Even(rho, rounds, SELECT_SHARE)
+    schedule = Even(division.items[-2].rho, division[ANSWER].rho * queries)
     for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
         model = done.after
     return Outcome(model, rounds=rounds, notes=_notes(domain, workload))
+
+
+def divide(
+    options: Projection,
+    domain: Domain,
+    workload: Workload,
+    unit: Unit,
+    rho: Fraction,
+    rows: float,
+) -> Division:
+    counted = counting(unit, rho)
+    left = rho - Division(counted).total(ROWS)
+    rounds, queries, _ = settings(options, domain, workload, left, rows)
+    whole = unit.rows_changed * unit.max_rows
+    one = unit.max_rows**2 if options.measure == "cells" else whole
+    part = left / (rounds * queries)
+    if _unchosen(options, domain, workload, rounds, queries):
+        return Division((*counted, Item(EACH, part, sigma_for(part, one), queries)))
+    select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
+    return Division(
+        (
+            *counted,
+            Item(f"choice of {queries}, each round", select * queries, times=rounds),
+            Item(ANSWER, measure, sigma_for(measure, one), rounds * queries),
+        )
+    )
+
+
+def _unchosen(
+    options: Projection, domain: Domain, workload: Workload, rounds: int, queries: int
+) -> bool:
+    """Whether everything is measured, so that there is nothing to choose."""
+    if options.measure == "cells":
+        return rounds == 1 and queries == _offered(options, domain, workload)
+    return options.measure == "all"
 
 
 def plan(
@@ -198,33 +243,16 @@ def plan(
     rho: Fraction,
     rows: int | None,
 ) -> Plan:
-    left = rho if unit.rows_are_public else rho * (1 - ROWS_SHARE)
-    rounds, queries, size = settings(options, domain, workload, left, float(rows or 10_000))
-    first = (
-        ()
-        if unit.rows_are_public
-        else (
-            Item("number of rows", rho * ROWS_SHARE, sigma_for(rho * ROWS_SHARE, unit.max_rows**2)),
-        )
-    )
-    whole = unit.rows_changed * unit.max_rows
-    one = unit.max_rows**2 if options.measure == "cells" else whole
-    part = left / (rounds * queries)
-    if options.measure == "all":
-        items = (*first, Item("each marginal", part, sigma_for(part, one), queries))
-    else:
-        half = part * SELECT_SHARE
-        items = (
-            *first,
-            Item(f"choice of {queries}, each round", half * queries, times=rounds),
-            Item("each answer", half, sigma_for(half, one), rounds * queries),
-        )
+    total = float(rows or ASSUMED_ROWS)
+    division = divide(options, domain, workload, unit, rho, total)
+    left = rho - division.total(ROWS)
+    rounds, _, size = settings(options, domain, workload, left, total)
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     width = Layout.of(domain).width
     megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
     seconds = 3.0 + rounds * (cells * size * 4e-11 + 0.5 + width * size * 1e-7)
     notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
-    return Plan(items, str(rounds), None, megabytes, seconds, notes)
+    return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
 
 
 def _everything(domain: Domain, workload: Workload):

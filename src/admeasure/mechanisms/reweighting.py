@@ -18,8 +18,18 @@ from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
 from admeasure.families.reweighting import Reweighted, average
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms.base import NOT_AN_OPTION, Item, Outcome, Plan
-from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
+from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
+from admeasure.mechanisms.division import (
+    MEASUREMENT,
+    ROWS,
+    SELECTION,
+    Division,
+    believed_rows,
+    count_rows,
+    counting,
+    even_rounds,
+)
+from admeasure.privacy.curator import Curator, epsilon_for
 from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal
@@ -28,7 +38,6 @@ from admeasure.schema import Zero
 from admeasure.selectors.worst import Law, WorstCell, WorstMarginal
 from admeasure.workload import Workload
 
-ROWS_SHARE = Fraction(1, 50)
 SELECT_SHARE = Fraction(1, 2)
 
 MOST_ROUNDS = 1000
@@ -62,12 +71,8 @@ class Loop:
     ) -> Outcome:
         """`start` makes the first model from the believed number of rows, `family` the update
         from that model."""
-        counted = curator.rows(curator.ledger.total * ROWS_SHARE)
-        total = max(1.0, float(counted.values))
-        rho = curator.remaining
-        rounds = self.rounds or self.default_rounds(
-            curator.domain, workload, curator.unit, rho, total
-        )
+        total = believed_rows(count_rows(curator))
+        division = self.divide(curator.domain, workload, curator.unit, curator.ledger.total, total)
         first = start(total)
         iterates = (
             done.after
@@ -76,36 +81,26 @@ class Loop:
                 workload,
                 family=family(first),
                 selector=(WorstCell if self.measure == "cells" else WorstMarginal)(self.law),
-                schedule=Even(rho, rounds, SELECT_SHARE),
+                schedule=Even(division[SELECTION].rho, division[MEASUREMENT].rho),
                 model=first,
             )
         )
         # One model at a time: a thousand of them on a large domain do not fit.
         model = average(iterates) if self.output == "average" else deque(iterates, maxlen=1).pop()
-        return Outcome(model, rounds=rounds, notes=tuple(notes))
+        return Outcome(model, division[SELECTION].times, notes=tuple(notes))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
-    ) -> tuple[tuple[Item, ...], int]:
-        """How the budget is split, and the number of rounds."""
-        counting = Fraction(0) if unit.rows_are_public else rho * ROWS_SHARE
-        left = rho - counting
-        rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows or 10_000)
-        each = left / rounds
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        counted = counting(unit, rho)
+        left = rho - Division(counted).total(ROWS)
+        rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows)
         l2_squared = (
             unit.max_rows**2
             if self.measure == "cells"
             else Marginal(workload.marginals()[0]).sensitivity(domain, unit).l2_squared
         )
-        measured = each * (1 - SELECT_SHARE)
-        items = (
-            Item("selection, each round", each * SELECT_SHARE, times=rounds),
-            Item("measurement, each round", measured, sigma_for(measured, l2_squared), rounds),
-        )
-        if counting:
-            noise = sigma_for(counting, unit.max_rows**2)
-            items = (Item("number of rows", counting, noise), *items)
-        return items, rounds
+        return Division((*counted, *even_rounds(left, rounds, SELECT_SHARE, l2_squared)))
 
     def default_rounds(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, total: float
@@ -231,12 +226,12 @@ def bound_note(
     domain: Domain,
     workload: Workload,
     unit: Unit,
-    items: Sequence[Item],
+    division: Division,
     rows: int | None,
     initial: str,
 ) -> str:
     """The utility bound in words, for a plan."""
-    select, measure = items[-2], items[-1]
+    select, measure = division[SELECTION], division[MEASUREMENT]
     if rows is None or measure.sigma is None:
         return "The utility bound (Proposition A.1) needs the number of rows; give --rows."
     bound = utility_bound(
@@ -257,9 +252,8 @@ def bound_note(
     )
 
 
-def plan_of(
-    items: tuple[Item, ...], rounds: int, records: float, steps: float, notes: Sequence[str] = ()
-) -> Plan:
+def plan_of(division: Division, records: float, steps: float, notes: Sequence[str] = ()) -> Plan:
     """`steps`: passes over all records in an average round."""
+    rounds = division[SELECTION].times
     seconds = 0.5 + records * 4e-9 * rounds * steps
-    return Plan(items, str(rounds), None, 5 * records * 8 / 2**20, seconds, tuple(notes))
+    return Plan(division.items, str(rounds), None, 5 * records * 8 / 2**20, seconds, tuple(notes))

@@ -1,4 +1,4 @@
-"""The same budget for each of a number of rounds fixed in advance."""
+"""The same budget for each round, until it is spent."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from admeasure.loop import Budget, Round
 
 @dataclass(frozen=True)
 class Even:
-    """`rounds` rounds of rho / rounds, of which the part `select` goes to selection.
+    """Rounds that cost `select` and `measure` each.
 
     Shares are exact rationals, so that the last round spends exactly what is left.
     """
 
-    rho: Fraction
-    rounds: int
     select: Fraction
+    measure: Fraction
 
     def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
-        each = self.rho / self.rounds
-        if remaining < each:
+        if remaining < self.select + self.measure:
             return None
-        return Budget(select=each * self.select, measure=each * (1 - self.select))
+        return Budget(self.select, self.measure)
