@@ -20,7 +20,6 @@ from typing import Any
 from admeasure.limits import Limits
 from admeasure.studies.jobs import code_version as code_version
 from admeasure.studies.lines import Lines
-from admeasure.studies.process import peak_megabytes as peak_megabytes  # for the scripts
 from admeasure.studies.process import run_processes, serve
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -53,3 +53,8 @@ class ResourceError(AdmeasureError):
     """The work would pass a stated limit of memory, time or domain size."""
 
     exit_code = 5
+
+
+class LimitReached(ResourceError):
+    """A run under way reached the end of its memory or time: with more, the same run would go on.
+    Any other `ResourceError` of a run comes again when it is resumed."""

@@ -53,7 +53,7 @@ def fit(
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
     resume: bool = False,
-    limits: Limits | None = None,
+    limits: Limits | Watch | None = None,
     cache: str | Path | None = None,
     listeners: tuple[Callable[[Event], None], ...] = (),
     watchers: tuple[Callable[[Progress], None], ...] = (),
@@ -71,7 +71,8 @@ def fit(
     `public` is a table that needs no protection, for a mechanism that learns from one.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
-    one of its `limits` stops with a `ResourceError`, charged for what it spent; it can be resumed.
+    one of its `limits` stops with `LimitReached`, charged for what it spent; it can be resumed. A
+    `Watch` is limits whose clock runs already.
 
     `cache` is a folder where encoded rows may be kept, in a file without a name that ends with the
     run, if they do not fit memory (`admeasure.sources.cache`).
@@ -80,14 +81,15 @@ def fit(
     of how a model that is trained is doing, from such results; `reading` hears which part of the
     table has been read.
     """
-    watch = Watch(limits or Limits())
-    schema = schema if isinstance(schema, Schema) else Schema.load(schema)
-    if isinstance(workload, str | Path):
-        workload = parse_workload(workload, schema.domain)
-    elif not isinstance(workload, Workload):
-        mechanism, workload = with_predicates(mechanism, workload, schema)
-    mechanism = given_public(mechanism, public, schema)
-    request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
+    watch = limits if isinstance(limits, Watch) else Watch(limits or Limits())
+    with watch.armed():
+        schema = schema if isinstance(schema, Schema) else Schema.load(schema)
+        if isinstance(workload, str | Path):
+            workload = parse_workload(workload, schema.domain)
+        elif not isinstance(workload, Workload):
+            mechanism, workload = with_predicates(mechanism, workload, schema)
+        mechanism = given_public(mechanism, public, schema)
+        request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
     run = Run(request, None if out is None else Path(out), resume=resume)
     _warn_of_delta(delta, schema.table.rows)
 
@@ -106,7 +108,7 @@ def fit(
             journal.watchers.extend(watchers)
             keep = watch.limits.keeping_bytes(HOST_BYTES)
             curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
-            with watch.armed():
+            with watch.armed(strict=getattr(source, "in_memory", False)):
                 outcome = mechanism.run(curator, workload, schema.zeros)
                 release = _release(request, outcome, curator, watch)
             run.finish(release)

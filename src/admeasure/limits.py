@@ -1,9 +1,13 @@
 """Limits of memory and time for a run: checked before it starts and while it works.
 
-A run that reaches a limit stops with a `ResourceError`. What it released is on disk, it is charged
-for what it spent and no more, and with an `out` folder it can be resumed under a higher limit
+A run that reaches a limit stops with `LimitReached`. What it released is on disk, it is charged for
+what it spent and no more, and with an `out` folder it can be resumed under a higher limit
 (`admeasure.run`). Where the clock or the memory stands depends on the table: that a run reached a
 limit is among what is not protected.
+
+Time is looked at five times a second and at every draw. Memory too; and, because one array can be
+larger than what is left, the system is told to refuse what would pass the limit (`_at_most`) while
+a mechanism works on a table in memory.
 """
 
 from __future__ import annotations
@@ -16,14 +20,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from admeasure.errors import ResourceError, UsageError
+from admeasure.errors import LimitReached, UsageError
 
 PERIOD_SECONDS = 0.2
 """How often a running step is interrupted to look at the clock and the memory."""
+
+FRAIL = ("jax", "ortools")
+"""Libraries that end the process when the system refuses them memory. DuckDB is another one: it is
+always loaded, and at work only where the table is not held in memory."""
+
+THREAD_STACK_BYTES = 1 << 20
+"""Stack of a thread that is started under a limit of memory."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,9 @@ def resident() -> float:
 
 def peak() -> float:
     """The most memory that the process ever held, in MB."""
+    held = _status_bytes("VmHWM")  # what the process had that started this one does not count
+    if held is not None:
+        return held / 2**20
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
@@ -81,28 +95,46 @@ class Watch:
     started: float = field(default_factory=lambda: time.perf_counter())
 
     def check(self, *_: object) -> None:
-        """Raise `ResourceError` where a limit is reached. What a listener is told is ignored."""
+        """Raise `LimitReached` where a limit is reached. What a listener is told is ignored."""
         seconds, megabytes = self.limits.seconds, self.limits.megabytes
         if seconds is not None and time.perf_counter() - self.started >= seconds:
-            raise ResourceError(
+            raise LimitReached(
                 f"The run reached its limit of {seconds:g} seconds. Raise --max-seconds."
             )
         if megabytes is not None and resident() >= megabytes:
-            raise ResourceError(
-                f"The run reached its limit of {megabytes:g} MB of memory. Raise --max-memory."
-            )
+            raise self._out_of_memory()
+
+    def _out_of_memory(self) -> LimitReached:
+        return LimitReached(
+            f"The run reached its limit of {self.limits.megabytes:g} MB of memory. Raise "
+            "--max-memory."
+        )
 
     @contextmanager
-    def armed(self) -> Iterator[None]:
+    def armed(self, *, strict: bool = False) -> Iterator[None]:
         """Check now, and again and again while the block runs.
 
         A signal interrupts long steps. Outside the main thread, and where another part of the
-        program uses the timer, only the explicit calls of `check` remain.
+        program uses the timer, only the explicit calls of `check` remain. `strict`: memory beyond
+        the limit is refused, for a block in which no library dies of that.
         """
         self.check()
         if self.limits == Limits() or not _timer_is_free():
             yield
             return
+        try:
+            with ExitStack() as held:
+                if strict and self.limits.megabytes is not None:
+                    held.enter_context(_at_most(self.limits.megabytes))
+                held.enter_context(self._looking())
+                yield
+        except MemoryError:
+            if self.limits.megabytes is None:
+                raise
+            raise self._out_of_memory() from None
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
         before = signal.signal(signal.SIGALRM, self.check)
         signal.setitimer(signal.ITIMER_REAL, PERIOD_SECONDS, PERIOD_SECONDS)
         try:
@@ -110,6 +142,42 @@ class Watch:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _at_most(megabytes: float) -> Iterator[None]:
+    """While the block runs, the system refuses memory beyond the limit: a `MemoryError`.
+
+    Only where the system counts private memory by itself (Linux), so that mapped files and
+    libraries do not count, and where no library is loaded that ends the process if it is refused.
+    """
+    data = _data_bytes()
+    if data is None or any(name in sys.modules for name in FRAIL):
+        yield
+        return
+    soft, hard = before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = data + int(max(0.0, megabytes - resident()) * 2**20)
+    most = min(m for m in (most, soft, hard) if m != resource.RLIM_INFINITY)
+    stack = threading.stack_size(THREAD_STACK_BYTES)  # whole stacks count, used or not
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+        threading.stack_size(stack)
+
+
+def _data_bytes() -> int | None:
+    """Private memory that the process has asked for, touched or not, as RLIMIT_DATA counts it."""
+    return _status_bytes("VmData") if sys.platform == "linux" else None
+
+
+def _status_bytes(name: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
 
 
 def _timer_is_free() -> bool:

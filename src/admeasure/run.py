@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from admeasure.errors import ResourceError, UsageError
+from admeasure.errors import LimitReached, ResourceError, UsageError
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.base import options_of
 from admeasure.privacy.account import RELEASED, RUNNING, Entry
@@ -204,8 +204,10 @@ class Run:
         if error is not None and _is_full(error) and self._folder is not None:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise ResourceError(f"{reason} {self._kept()}") from None
+        if isinstance(error, MemoryError):
+            error = LimitReached("There is not enough memory.")
         if isinstance(error, ResourceError):
-            raise ResourceError(f"{error} {self._charged()}") from None
+            raise type(error)(f"{error} {self._charged(error)}") from None
 
     def _make(self, folder: Path) -> None:
         """The folder, with its token or not at all: where it cannot be made, or is another run's,
@@ -277,10 +279,17 @@ class Run:
                 earlier = sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
                 self._book.fail(entry.id, max(Fraction(0), spent - earlier))
 
-    def _charged(self) -> str:
+    def _charged(self, error: ResourceError) -> str:
         rho, total = float(self.ledger.spent), float(self.ledger.total)
         charged = f"It is charged for what it spent, rho {rho:.6g} of {total:.6g}."
-        return charged if self._folder is None else f"{charged} {self._kept()}"
+        if self._folder is None:
+            return charged
+        if isinstance(error, LimitReached):
+            return f"{charged} {self._kept()}"
+        return (
+            f"{charged} Resumed, the run would end here again: remove {self._folder}, and ask for "
+            "less in a new run."
+        )
 
     def _kept(self) -> str:
         return (

@@ -19,7 +19,7 @@ import pytest
 
 import admeasure.limits
 from admeasure.audit.release import audit_release
-from admeasure.errors import BudgetError, ResourceError, UsageError
+from admeasure.errors import BudgetError, LimitReached, ResourceError, UsageError
 from admeasure.fitting import fit
 from admeasure.limits import Limits, Watch, resident
 from admeasure.mechanisms import build
@@ -272,3 +272,81 @@ def test_a_release_does_not_say_what_time_and_memory_the_run_took(book, tmp_path
     assert {"seconds", "peak_megabytes"} <= set(made.facts)
     assert not {"seconds", "peak_megabytes"} & set(Release.load(tmp_path / "out").facts)
     assert "peak_megabytes" not in (tmp_path / "out" / "release.json").read_text()
+
+
+def test_time_counts_from_the_start_also_while_the_request_is_checked(book, monkeypatch):
+    """Parsing, the mechanism's check and reading are under the watch, like the run itself."""
+    armed: list[str] = []
+    monkeypatch.setattr("admeasure.limits._timer_is_free", lambda: bool(armed.append("armed")))
+    seen = {}
+
+    def check(self, *given) -> None:
+        seen["before the check"] = len(armed)
+
+    monkeypatch.setattr("admeasure.mechanisms.mst.Mst.check", check)
+    run(book, None, limits=HOUR)
+    assert seen["before the check"] == 1
+    assert len(armed) == 3  # the request, the table, the run
+
+
+def test_a_clock_that_runs_already_goes_on(book):
+    watch = Watch(HOUR)
+    SlowAfter.ahead += 3600
+    with pytest.raises(LimitReached, match="limit of 3000 seconds"):
+        run(book, None, limits=watch)
+    assert Book.open(book).history("toy") == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not count private memory")
+def test_one_array_that_passes_the_limit_is_refused_not_made():
+    """Looking five times a second is too late for one large array."""
+    program = """
+import numpy as np
+from admeasure.errors import LimitReached
+from admeasure.limits import Limits, Watch, peak, resident
+from concurrent.futures import ThreadPoolExecutor
+limit = resident() + 100
+try:
+    with Watch(Limits(megabytes=limit)).armed(strict=True):
+        with ThreadPoolExecutor(4) as pool:  # the stacks of threads are no obstacle
+            list(pool.map(lambda _: np.ones(5 * 2**17).sum(), range(8)))
+        held = np.ones(40 * 2**17)
+        np.ones(300 * 2**17)
+except LimitReached as error:
+    assert "--max-memory" in str(error), error
+    assert peak() < limit, peak()
+    np.ones(300 * 2**17)  # the limit went with the block
+    assert peak() > limit
+else:
+    raise SystemExit("it was made")
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("out", ["out", None])
+def test_a_run_that_ends_for_want_of_memory_says_what_it_is_charged(
+    book, tmp_path, monkeypatch, out
+):
+    """Without a limit of its own too, where the system has no more to give."""
+    monkeypatch.setattr("admeasure.mechanisms.mst.SpanningTree.select", raising(MemoryError()))
+    with pytest.raises(LimitReached, match=r"not enough memory.*charged for what it spent") as told:
+        run(book, out and tmp_path / out)
+    assert ("--resume" in str(told.value)) == (out is not None)
+    (entry,) = Book.open(book).history("toy")
+    assert 0 < entry.rho < entry.reserved
+
+
+def test_where_resuming_cannot_help_the_error_does_not_advise_it(book, tmp_path, monkeypatch):
+    small = ResourceError("The model passes its size.")
+    monkeypatch.setattr("admeasure.mechanisms.mst.SpanningTree.select", raising(small))
+    with pytest.raises(ResourceError, match="would end here again") as told:
+        run(book, tmp_path / "out")
+    assert "--resume" not in str(told.value)
+
+
+def raising(error: Exception):
+    def fail(*_: object, **__: object):
+        raise error
+
+    return fail

@@ -185,26 +185,45 @@ def test_an_interrupted_command_says_how_to_continue(folder: Path) -> None:
     assert resumed.returncode == 0, said
 
 
-def test_control_c_ends_with_130_and_keeps_what_was_released(folder: Path) -> None:
+SLOWLY = """
+import sys, time
+from pathlib import Path
+from admeasure.privacy.journal import Journal
+tell = Journal._tell
+Journal._tell = lambda self, event: (time.sleep(0.2), tell(self, event))
+"""
+COMMAND = """
+from admeasure.cli.run import run
+sys.exit(run(sys.argv[1:]))
+"""
+WORKER = """
+import json
+from admeasure.web import worker
+Path(worker.RUN).write_text(json.dumps({"command": sys.argv[1:]}))
+sys.exit(worker.main(Path(".")))
+"""
+
+
+@pytest.mark.parametrize("code", [COMMAND, WORKER], ids=["command", "worker of the page"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_who_stops_a_run_is_told_how_to_continue_it(folder: Path, how, code) -> None:
     Book.create(folder / "book.db", "toy", epsilon=1, delta=1e-9)
-    code = "\n".join(
-        [
-            "import sys, time",
-            "from admeasure.privacy.journal import Journal",
-            "tell = Journal._tell",
-            "Journal._tell = lambda self, event: (time.sleep(0.2), tell(self, event))",
-            "from admeasure.cli.run import run",
-            "sys.exit(run(sys.argv[1:]))",
-        ]
-    )
-    argv = [sys.executable, "-c", code, "fit", "data.csv", "--schema", "schema.toml"]
+    argv = ["fit", "data.csv", "--schema", "schema.toml"]
     argv += ["--workload", "all-2way", "--epsilon", "1", "--mechanism", "mwem", "--out", "release"]
     argv += ["--ledger", "book.db", "--dataset", "toy", "--rounds", "20"]
-    run = subprocess.Popen(argv, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = [sys.executable, "-c", SLOWLY + code, *argv]
+    run = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_for_draws(folder, run, 2)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(how)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130, said.decode()
     assert b"--resume" in said
     assert b"Traceback" not in said
     assert (folder / "release.partial").is_dir()
+    (entry,) = Book.open(folder / "book.db").history("toy")
+    assert (entry.status, entry.rho) == ("running", entry.reserved)
+    if code is WORKER:
+        assert '"code": 130' in (folder / "ended.json").read_text()
+    resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume")
+    _, said = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, said

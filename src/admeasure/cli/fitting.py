@@ -16,7 +16,7 @@ from admeasure.cli.run import Interrupted
 from admeasure.errors import UsageError
 from admeasure.fitting import ChargeTo
 from admeasure.fitting import fit as run_fit
-from admeasure.limits import Limits
+from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import Event, Progress
@@ -49,14 +49,15 @@ class Request:
 
 
 def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
+    watch = Watch(Limits(megabytes=request.max_memory, seconds=request.max_seconds))
     mechanism = _checked(request, known)
     if request.seed is not None and request.ledger is None:  # a book refuses it altogether
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     seconds: dict[str, float] | None = None
     if profile:
-        release, seconds = profiled(lambda: _run(request, mechanism))
+        release, seconds = profiled(lambda: _run(request, mechanism, watch))
     else:
-        release = _run(request, mechanism)
+        release = _run(request, mechanism, watch)
     if json:
         say_json(_facts(release, request.out) | ({"profile": seconds} if seconds else {}))
     else:
@@ -76,18 +77,20 @@ def _checked(request: Request, known: Sequence[str]) -> Mechanism:
     return mechanism_of(request.mechanism, request.options, known)
 
 
-def _run(request: Request, mechanism: Mechanism) -> Release:
+def _run(request: Request, mechanism: Mechanism, watch: Watch) -> Release:
     charge_to = None
     if request.ledger is not None and request.dataset is not None:
         charge_to = ChargeTo(request.ledger, request.dataset)
     rho = Fraction(rho_of(request.epsilon, request.delta))
+    with watch.armed():
+        workload = workload_of(request.workload, request.schema, request.augment)
     try:
         with progress() as make:
             spending = _Spending(_first_used(make, "spending the budget"), rho)
             return run_fit(
                 request.data,
                 request.schema,
-                workload=workload_of(request.workload, request.schema, request.augment),
+                workload=workload,
                 mechanism=mechanism,
                 epsilon=request.epsilon,
                 delta=request.delta,
@@ -96,7 +99,7 @@ def _run(request: Request, mechanism: Mechanism) -> Release:
                 charge_to=charge_to,
                 seed=request.seed,
                 resume=request.resume,
-                limits=Limits(megabytes=request.max_memory, seconds=request.max_seconds),
+                limits=watch,
                 cache=request.cache_codes,
                 listeners=(spending.hear,),
                 watchers=(spending.watch,),

@@ -3,7 +3,7 @@
 Every error becomes one line on stderr (more only where it lists several problems) and a code:
 
     0 done   1 unexpected   2 usage   3 schema, data or release
-    4 budget   5 resource   130 interrupted
+    4 budget   5 resource   130 interrupted, by Ctrl-C or SIGTERM
 
 An unexpected error shows its type and never its text, which may hold values of the private table;
 `ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them. An argument that an error repeats
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     from admeasure.cli.app import command
 
+    _take_sigterm_for_ctrl_c()
     with warnings.catch_warnings():
         _plain_warnings()
         try:
@@ -52,6 +55,14 @@ def run(argv: Sequence[str]) -> int:
             if isinstance(leaving.__context__, BrokenPipeError):
                 return _failed(leaving.__context__, argv)
             return leaving.code if isinstance(leaving.code, int) else UNEXPECTED
+
+
+def _take_sigterm_for_ctrl_c() -> None:
+    """Whoever ends a run (a scheduler, a service manager) is told how it can be continued."""
+    if threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _failed(error: Exception, argv: Sequence[str]) -> int:

@@ -59,10 +59,10 @@ class Aim:
             raise UsageError(f"aim: max-megabytes must be positive; it is {self.max_megabytes}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        singles = [r for r in workload.closure() if len(r) == 1]
-        if self.rounds is not None and self.rounds < len(singles):
+        named = {column for r in workload.marginals() for column in r}
+        if self.rounds is not None and self.rounds < len(named):
             raise UsageError(
-                f"aim: rounds must be at least the workload's {len(singles)} columns, each of "
+                f"aim: rounds must be at least the workload's {len(named)} columns, each of "
                 f"which is measured once; it is {self.rounds}."
             )
         self._family.init(domain, zeros)

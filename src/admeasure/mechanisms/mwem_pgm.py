@@ -38,6 +38,8 @@ from admeasure.selectors.worst import worst_marginal
 from admeasure.workload import Workload
 
 HALF = Fraction(1, 2)
+AT_A_TIME = 64
+"""Marginals whose models are sized together."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class MwemPgm:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         family = GraphicalFamily(self.max_megabytes)
-        if not family.fitting(family.init(domain, zeros), workload.marginals(), 1.0):
+        model = family.init(domain, zeros)
+        ordered = sorted(workload.marginals(), key=domain.cells)  # the first ones fit, if any
+        parts = (ordered[i : i + AT_A_TIME] for i in range(0, len(ordered), AT_A_TIME))
+        if not any(family.fitting(model, part, 1.0) for part in parts):
             raise ResourceError(
                 f"mwem-pgm: no marginal of the workload fits a model of {self.max_megabytes:g} MB. "
                 "Raise --max-megabytes, or use aim, which answers large ones from smaller ones."

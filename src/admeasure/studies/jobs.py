@@ -96,10 +96,10 @@ def run_job(record: Record) -> Record:
     """The measures and costs of one job, in a process that does nothing else."""
     from admeasure.evaluate import compare
     from admeasure.fitting import fit
+    from admeasure.limits import peak
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
     from admeasure.sources.open import open_source
-    from admeasure.studies.process import peak_megabytes
     from admeasure.workload import parse_workload
 
     job = Job.from_json(record)
@@ -123,7 +123,7 @@ def run_job(record: Record) -> Record:
     costs = {
         "seconds": round(time.perf_counter() - started, 3),
         "cpu_seconds": round(time.process_time() - used, 3),
-        "peak_megabytes": round(peak_megabytes(), 1),
+        "peak_megabytes": round(peak(), 1),
     }
     truth = open_source(job.place.data, schema)
     answers = release.model.marginals if job.judge == "answers" else _rows(release, schema, job)

@@ -26,7 +26,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from admeasure.errors import AdmeasureError
-from admeasure.limits import Limits, peak
+from admeasure.limits import Limits
 from admeasure.sources.address import without_secrets
 from admeasure.studies.lines import Record
 
@@ -135,15 +135,6 @@ def _held(pid: int) -> float:
     except (OSError, ValueError, IndexError):
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
-
-
-def peak_megabytes() -> float:
-    """The most memory that this process had; not what its parent had before it was started."""
-    try:
-        status = Path("/proc/self/status").read_text().splitlines()
-        return int(next(s for s in status if s.startswith("VmHWM")).split()[1]) / 1024
-    except (OSError, StopIteration):
-        return peak()
 
 
 def failed(kind: str, line: str) -> Record:

@@ -26,7 +26,9 @@ def main(folder: Path) -> int:
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     # A server in the background of a shell ignores Ctrl-C, and its children would inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Whoever ends the process otherwise (SIGTERM) leaves a run that can be continued, too.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     started = time.time()
     try:
         code = _work(folder)

@@ -91,11 +91,21 @@ class JunctionTree:
         """The smallest of three greedy triangulations; every attribute is in some node."""
         levels = tuple(int(n) for n in levels)
         cliques = maximal(cliques)
-        graph = adjacency(len(levels), cliques)[None]
-        found = [eliminated(graph, levels, rule)[0] for rule in RULES]
-        nodes = [maximal(tuple(np.flatnonzero(row).tolist()) for row in rows) for rows in found]
-        sizes = [sum(cells_of(levels, node) for node in option) for option in nodes]
-        return cls(levels, nodes[sizes.index(min(sizes))], cliques)
+        # An attribute that no clique joins to another is a node by itself, and need not take part
+        # in what grows with the cube of the attributes.
+        joined = sorted({a for clique in cliques for a in clique if len(clique) > 1})
+        place = {a: i for i, a in enumerate(joined)}
+        alone = [(a,) for a in range(len(levels)) if a not in place]
+        inside = [tuple(place[a] for a in c) for c in cliques if len(c) > 1]
+        graph = adjacency(len(joined), inside)[None]
+        sizes = [levels[a] for a in joined]
+        options = []
+        for rule in RULES:
+            rows = eliminated(graph, sizes, rule)[0]
+            nodes = maximal(tuple(joined[i] for i in np.flatnonzero(row)) for row in rows)
+            options.append((sum(cells_of(levels, node) for node in nodes), nodes))
+        _, nodes = min(options, key=lambda option: option[0])
+        return cls(levels, tuple(sorted((*nodes, *alone))), cliques)
 
     @classmethod
     def of_nodes(cls, levels: Sequence[int], nodes: Iterable[Iterable[int]]) -> JunctionTree:
