@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical import JunctionTree, Observation, estimate
+from admeasure.families.graphical.structure import junction_tree
+from admeasure.families.graphical.structure.triangulation import eliminated
 
 
 @st.composite
@@ -133,3 +135,25 @@ def test_a_tree_over_the_limit_is_refused_before_any_work():
     seen = [Observation((0, 1), np.zeros((1000, 1000)), 1.0)]
     with pytest.raises(ResourceError, match="limit of 1 MB"):
         estimate((1000, 1000), seen, limit_megabytes=1)
+
+
+@given(structures())
+def test_attributes_that_nothing_joins_are_nodes_and_take_no_part(structure):
+    """Elimination grows with the cube of its vertices: a thousand columns without zeros need
+    none of it."""
+    levels, cliques = structure
+    seen = set()
+
+    def watched(graphs, sizes, rule):
+        seen.add(graphs.shape[-1])
+        return eliminated(graphs, sizes, rule)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(junction_tree, "eliminated", watched)
+        tree = JunctionTree.build(levels, cliques)
+    joined = {a for clique in cliques for a in clique if len(clique) > 1}
+    assert seen == {len(joined)}
+    assert holds_running_intersection(tree)
+    assert {node for node in tree.nodes if len(node) == 1} == {
+        (a,) for a in range(len(levels)) if a not in joined
+    }
