@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from admeasure.families.graphical.inference.tables import summed_onto
+from admeasure.families.graphical.inference.steps import Kind, Operand, Step
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
     JunctionTree,
@@ -38,329 +38,185 @@ _FUSED_SHARE = 8
 """A product with a smaller part of its cells than this is better made beforehand."""
 
 
-@dataclass(slots=True)
-class Step:
-    """R = A ×_k B, or the sum of A over k where `right` is negative."""
-
-    left: int
-    right: int
-    out: int
-    left_perm: tuple[int, ...]
-    right_perm: tuple[int, ...]
-    left_matrix: tuple[int, int, int]
-    right_matrix: tuple[int, int, int]
-    out_shape: tuple[int, ...]
-    left_shape: tuple[int, ...] = ()  # after the permutation
-    right_shape: tuple[int, ...] = ()
-    left_back: tuple[int, ...] = ()
-    right_back: tuple[int, ...] = ()
-    summed: int = 1
-    ones: np.ndarray = field(default_factory=lambda: np.ones(1))
-
-
-@dataclass(slots=True)
-class Absorb:
-    """R = A B, axes as B's, which has all attributes of A.
-
-    `perm` puts the axes of A in B's order, which gives it `shape`; `spread` is that with a 1 for
-    each attribute that it lacks.
-    """
-
-    left: int
-    right: int
-    out: int
-    perm: tuple[int, ...]
-    shape: tuple[int, ...]
-    spread: tuple[int, ...]
-    out_shape: tuple[int, ...]
-
-    def view(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
-        return tensors[self.left].transpose(self.perm).reshape(self.spread)
-
-    def tensor(self, table: np.ndarray) -> np.ndarray:
-        """What a table says of A, summed over what A lacks, axes in A's own order."""
-        found = summed_onto(table, self.spread)
-        return found.reshape(self.shape).transpose(np.argsort(self.perm))
-
-
-@dataclass(slots=True)
-class Bucket:
-    """R = the sum over one attribute of the product of all factors.
-
-    `perms` put that attribute first and the others in R's order, which gives the factors `shapes`;
-    `spread` are those with a 1 for each attribute that a factor lacks.
-    """
-
-    factors: tuple[int, ...]
-    out: int
-    perms: tuple[tuple[int, ...], ...]
-    shapes: tuple[tuple[int, ...], ...]
-    spread: tuple[tuple[int, ...], ...]
-    out_shape: tuple[int, ...]
-
-    def views(self, tensors: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [
-            np.ascontiguousarray(tensors[t].transpose(perm)).reshape(shape)
-            for t, perm, shape in zip(self.factors, self.perms, self.spread, strict=True)
-        ]
-
-    def tensors(self, found: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-        """The factors, and tables shaped as the views with axes in the factors' own order."""
-        for t, perm, shape, table in zip(self.factors, self.perms, self.shapes, found, strict=True):
-            yield t, table.reshape(shape).transpose(np.argsort(perm))
-
-
-class Plan:
+class Elimination:
     """Steps that turn tensors on `cliques` (sorted, distinct, inside nodes) into scalars.
 
     Tensor t < len(cliques) is the t-th clique's; every step makes one more.
     """
 
     def __init__(self, tree: JunctionTree, cliques: Sequence[Clique]) -> None:
-        self.levels = tree.levels
-        self.cliques = tuple(cliques)
-        self.steps: list[Step | Absorb | Bucket] = []
-        self._axes: list[Clique] = list(self.cliques)
+        self._levels = tree.levels
+        self.steps: list[Step] = []
+        self._axes: list[Clique] = list(cliques)
+        self._live = set(range(len(self._axes)))
+        self._holders: dict[int, set[int]] = {a: set() for clique in cliques for a in clique}
+        for t, clique in enumerate(cliques):
+            for a in clique:
+                self._holders[a].add(t)
         self._splits: dict[tuple[int, ...], tuple[float, list[int], list[int]]] = {}
-        self.scalars = self._plan(tree)
+        self._eliminate_all(tree)
+        self.scalars = sorted(self._live)
         """The tensors that are left at the end, one for each component."""
 
-    def _plan(self, tree: JunctionTree) -> list[int]:
-        live = set(range(len(self.cliques)))
-        holders: dict[int, set[int]] = {a: set() for clique in self.cliques for a in clique}
-        for t in live:
-            for a in self._axes[t]:
-                holders[a].add(t)
-        nodes = [set(node) & set(holders) for node in tree.nodes]
-
-        def settle(nodes: list[set[int]]) -> None:
-            """Sum out at once every attribute that only one tensor still holds."""
-            lonely: dict[int, list[int]] = {}
-            for a, held_by in holders.items():
-                if len(held_by) == 1:
-                    lonely.setdefault(next(iter(held_by)), []).append(a)
-            for t, attributes in sorted(lonely.items()):
-                self._replace(live, holders, (t,), self._sum(t, attributes))
-            for a in [a for a, held_by in holders.items() if not held_by]:
-                del holders[a]
-                for node in nodes:
-                    node.discard(a)
-
-        settle(nodes)
-        while holders:
-            nodes = [set(node) for node in maximal(nodes)]
-            counts: dict[int, list[int]] = {}
-            for k, node in enumerate(nodes):
-                for a in node:
-                    counts.setdefault(a, []).append(k)
+    def _eliminate_all(self, tree: JunctionTree) -> None:
+        self._sum_out_lonely()
+        nodes = [{*node} & self._holders.keys() for node in tree.nodes]
+        while self._holders:
+            nodes = maximal(nodes)
             # An attribute that is in one node only can go without making anything larger.
-            options = sorted(a for a, where in counts.items() if len(where) == 1)
-            best = min(options, key=lambda a: (self._cost(sorted(holders[a])), a))
-            self._eliminate(live, holders, best)
-            settle(nodes)
-        return sorted(live)
+            times = Counter(itertools.chain.from_iterable(nodes))
+            options = sorted(a for a, held_by in times.items() if held_by == 1)
+            self._eliminate(min(options, key=lambda a: (self._cost(sorted(self._holders[a])), a)))
+            self._sum_out_lonely()
+            nodes = [{*node} & self._holders.keys() for node in nodes]
 
-    def _eliminate(self, live, holders, attribute: int) -> None:
+    def _sum_out_lonely(self) -> None:
+        """Sum out at once every attribute that only one tensor still holds."""
+        lonely: dict[int, list[int]] = {}
+        for a, held_by in self._holders.items():
+            if len(held_by) == 1:
+                lonely.setdefault(next(iter(held_by)), []).append(a)
+        for t, attributes in sorted(lonely.items()):
+            kept = [a for a in self._axes[t] if a not in attributes]
+            form = self._cells(kept), self._cells(attributes)
+            self._make("sum", [(t, [*kept, *attributes], form)], kept)
+        self._holders = {a: held_by for a, held_by in self._holders.items() if held_by}
+
+    def _eliminate(self, attribute: int) -> None:
         """Bring all tensors that hold the attribute together, and sum it out."""
-        self._absorb(live, holders, attribute)
-        bucket = sorted(holders[attribute])
-        if len(bucket) < 2:
+        self._absorb_within(attribute)
+        tensors = sorted(self._holders[attribute])
+        if len(tensors) < 2:
             return
-        cost, first, second = self._split(bucket)
-        if self._fused_cost(bucket) < cost:
-            bucket = self._gathered(live, holders, bucket)
-            self._replace(live, holders, tuple(bucket), self._fused(bucket, attribute))
-            return
-        left = self._product(live, holders, first)
-        right = self._product(live, holders, second)
-        self._join(live, holders, left, right)
+        cost, first, second = self._split(tensors)
+        if self._bucket_cost(tensors) < cost:
+            self._sum_bucket(self._gathered(tensors), attribute)
+        else:
+            self._join(self._multiplied(first), self._multiplied(second))
 
-    def _absorb(self, live, holders, attribute: int) -> None:
+    def _absorb_within(self, attribute: int) -> None:
         """Multiply tensors whose attributes another one has into that one: it grows no larger."""
         while True:
-            bucket = sorted(holders[attribute], key=lambda t: cells_of(self.levels, self._axes[t]))
-            pairs = itertools.combinations(bucket, 2)
-            found = next((p for p in pairs if set(self._axes[p[0]]) <= set(self._axes[p[1]])), None)
+            pairs = itertools.combinations(self._by_size(self._holders[attribute]), 2)
+            within = ((t, u) for t, u in pairs if {*self._axes[t]} <= {*self._axes[u]})
+            found = next(within, None)
             if found is None:
                 return
-            self._join(live, holders, *found)
+            self._join(*found)
 
-    def _gathered(self, live, holders, bucket: list[int]) -> list[int]:
-        """The bucket with small products made beforehand, so that three factors or few more are
+    def _gathered(self, tensors: list[int]) -> list[int]:
+        """The tensors with small products made beforehand, so that three factors or few more are
         left for the large one."""
-
-        def union(pair: Iterable[int]) -> int:
-            return cells_of(self.levels, {a for t in pair for a in self._axes[t]})
-
-        most = union(bucket) / _FUSED_SHARE
-        while len(bucket) > 3:
-            pair = min(itertools.combinations(bucket, 2), key=union)
-            if union(pair) > most:
+        most = self._joint_cells(tensors) / _FUSED_SHARE
+        while len(tensors) > 3:
+            pair = min(itertools.combinations(tensors, 2), key=self._joint_cells)
+            if self._joint_cells(pair) > most:
                 break
-            bucket = [*(t for t in bucket if t not in pair), self._join(live, holders, *pair)]
-        return bucket
+            tensors = [*(t for t in tensors if t not in pair), self._join(*pair)]
+        return tensors
 
-    def _cost(self, bucket: list[int]) -> float:
-        return min(self._split(bucket)[0], self._fused_cost(bucket))
+    def _cost(self, tensors: list[int]) -> float:
+        return min(self._split(tensors)[0], self._bucket_cost(tensors))
 
-    def _fused_cost(self, bucket: list[int]) -> float:
-        joint = cells_of(self.levels, {a for t in bucket for a in self._axes[t]})
-        if joint < _FUSED_CELLS or len(maximal(self._axes[t] for t in bucket)) < 3:
+    def _bucket_cost(self, tensors: list[int]) -> float:
+        joint = self._joint_cells(tensors)
+        if joint < _FUSED_CELLS or len(maximal(self._axes[t] for t in tensors)) < 3:
             return math.inf
         return _FUSED_COST * joint
 
-    def _split(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
-        """The cheapest way to part a bucket into two groups that are multiplied, then joined."""
-        key = tuple(bucket)
-        if key not in self._splits:  # most buckets wait unchanged for several steps
-            self._splits[key] = self._cheapest(bucket)
+    def _split(self, tensors: list[int]) -> tuple[float, list[int], list[int]]:
+        """The cheapest way to part tensors into two groups that are multiplied, then joined."""
+        key = tuple(tensors)
+        if key not in self._splits:  # most wait unchanged for several steps
+            self._splits[key] = self._cheapest(tensors)
         return self._splits[key]
 
-    def _cheapest(self, bucket: list[int]) -> tuple[float, list[int], list[int]]:
-        if len(bucket) > _MAX_SPLIT:
-            bucket = sorted(bucket, key=lambda t: cells_of(self.levels, self._axes[t]))
-            half = [bucket[0]], bucket[1:]
-            return math.inf, *half
+    def _cheapest(self, tensors: list[int]) -> tuple[float, list[int], list[int]]:
+        if len(tensors) > _MAX_SPLIT:
+            smallest, *others = self._by_size(tensors)
+            return math.inf, [smallest], others
+        joint = self._joint_cells(tensors) / 8
         best: tuple[float, list[int], list[int]] | None = None
-        everything = {a for t in bucket for a in self._axes[t]}
-        joint = cells_of(self.levels, everything)
-        for size in range(1, len(bucket) // 2 + 1):
-            for first in itertools.combinations(bucket, size):
-                second = [t for t in bucket if t not in first]
-                cost = joint / 8 + self._product_cost(first) + self._product_cost(second)
+        for size in range(1, len(tensors) // 2 + 1):
+            for first in itertools.combinations(tensors, size):
+                second = [t for t in tensors if t not in first]
+                cost = joint + self._product_cost(first) + self._product_cost(second)
                 if best is None or cost < best[0]:
                     best = cost, list(first), second
         assert best is not None
         return best
 
     def _product_cost(self, group: Sequence[int]) -> float:
-        union = {a for t in group for a in self._axes[t]}
-        return cells_of(self.levels, union) * (len(group) if len(group) > 1 else 0.25)
+        return self._joint_cells(group) * (len(group) if len(group) > 1 else 0.25)
 
-    def _product(self, live, holders, group: list[int]) -> int:
-        group = sorted(group, key=lambda t: cells_of(self.levels, self._axes[t]))
+    def _multiplied(self, group: list[int]) -> int:
+        group = self._by_size(group)
         while len(group) > 1:
-            group = [self._join(live, holders, group[0], group[1]), *group[2:]]
+            group = [self._join(group[0], group[1]), *group[2:]]
         return group[0]
 
-    def _join(self, live, holders, left: int, right: int) -> int:
-        done = {a for a in self._axes[left] if holders[a] <= {left, right}}
-        if not done and set(self._axes[left]) <= set(self._axes[right]):
-            out = self._absorbed(left, right)
-        else:
-            out = self._binary(left, right, done)
-        self._replace(live, holders, (left, right), out)
-        return out
+    def _join(self, left: int, right: int) -> int:
+        """Two tensors multiplied, and what no other one holds summed out."""
+        a, b = self._axes[left], self._axes[right]
+        done = [x for x in a if self._holders[x] <= {left, right}]
+        i, j = [x for x in a if x not in b], [x for x in b if x not in a]
+        if not done and not i:
+            part = [x for x in b if x in a]
+            operands = [(left, part, self._spread(part, b)), (right, b, self._shape(b))]
+            return self._make("absorb", operands, b)
+        shared = [x for x in a if x in b and x not in done]
+        k = [x for x in a if x in b and x in done]
+        sides = [(left, i), (right, j)]
+        operands = [
+            (t, [*shared, *own, *k], (self._cells(shared), self._cells(own), self._cells(k)))
+            for t, own in sides
+        ]
+        return self._make("product", operands, [*shared, *i, *j])
 
-    def _replace(self, live, holders, old: tuple[int, ...], new: int) -> None:
-        live.difference_update(old)
-        live.add(new)
-        for t in old:
-            for a in self._axes[t]:
-                holders[a].discard(t)
-        for a in self._axes[new]:
-            holders[a].add(new)
+    def _sum_bucket(self, tensors: list[int], attribute: int) -> None:
+        union = {a for t in tensors for a in self._axes[t]} - {attribute}
+        order = sorted(union, key=lambda a: (self._levels[a], a))  # long rows of cells come last
+        whole = [attribute, *order]
+        held = [[a for a in whole if a in self._axes[t]] for t in tensors]
+        operands = [(t, on, self._spread(on, whole)) for t, on in zip(tensors, held, strict=True)]
+        self._make("bucket", operands, order)
 
-    def _made(self, axes: Iterable[int]) -> int:
-        """The number of the tensor that the next step makes."""
+    def _make(
+        self,
+        kind: Kind,
+        operands: Iterable[tuple[int, Sequence[int], tuple[int, ...]]],
+        axes: Sequence[int],
+    ) -> int:
+        """A step on tensors, each with its axes in an order and a form, in place of which its
+        product stands from now on."""
+        out, old = len(self._axes), []
+        for t, order, form in operands:
+            perm = tuple(self._axes[t].index(a) for a in order)
+            inverse = tuple(np.argsort(perm).tolist())
+            old.append(Operand(t, perm, self._shape(order), form, inverse))
+        self.steps.append(Step(kind, tuple(old), out, self._shape(axes)))
         self._axes.append(tuple(axes))
-        return len(self._axes) - 1
-
-    def _shape(self, axes: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.levels[a] for a in axes)
-
-    def _sum(self, t: int, attributes: list[int]) -> int:
-        axes = self._axes[t]
-        kept = [a for a in axes if a not in attributes]
-        order = [*kept, *attributes]
-        perm = tuple(axes.index(a) for a in order)
-        rows, k = cells_of(self.levels, kept), cells_of(self.levels, attributes)
-        out = self._made(kept)
-        self.steps.append(
-            Step(
-                t,
-                -1,
-                out,
-                perm,
-                (),
-                (1, rows, k),
-                (1, 1, 1),
-                self._shape(kept),
-                left_shape=self._shape(order),
-                left_back=tuple(np.argsort(perm).tolist()),
-                summed=k,
-                ones=np.ones(k),
-            )
-        )
+        for operand in old:
+            self._live.remove(operand.tensor)
+            for a in self._axes[operand.tensor]:
+                self._holders[a].discard(operand.tensor)
+        self._live.add(out)
+        for a in axes:
+            self._holders[a].add(out)
         return out
 
-    def _fused(self, bucket: list[int], attribute: int) -> int:
-        union = {a for t in bucket for a in self._axes[t]} - {attribute}
-        order = sorted(union, key=lambda a: (self.levels[a], a))  # long rows of cells come last
-        out = self._made(order)
-        held = [[a for a in (attribute, *order) if a in self._axes[t]] for t in bucket]
-        self.steps.append(
-            Bucket(
-                tuple(bucket),
-                out,
-                perms=tuple(
-                    tuple(self._axes[t].index(a) for a in axes)
-                    for t, axes in zip(bucket, held, strict=True)
-                ),
-                shapes=tuple(self._shape(axes) for axes in held),
-                spread=tuple(
-                    tuple(self.levels[a] if a in axes else 1 for a in (attribute, *order))
-                    for axes in held
-                ),
-                out_shape=self._shape(order),
-            )
-        )
-        return out
+    def _by_size(self, tensors: Iterable[int]) -> list[int]:
+        return sorted(tensors, key=lambda t: self._cells(self._axes[t]))
 
-    def _absorbed(self, left: int, right: int) -> int:
-        a_axes, b_axes = self._axes[left], self._axes[right]
-        held = [a for a in b_axes if a in a_axes]
-        out = self._made(b_axes)
-        self.steps.append(
-            Absorb(
-                left,
-                right,
-                out,
-                perm=tuple(a_axes.index(a) for a in held),
-                shape=self._shape(held),
-                spread=tuple(self.levels[a] if a in held else 1 for a in b_axes),
-                out_shape=self._shape(b_axes),
-            )
-        )
-        return out
+    def _joint_cells(self, tensors: Iterable[int]) -> int:
+        return self._cells({a for t in tensors for a in self._axes[t]})
 
-    def _binary(self, left: int, right: int, done: set[int]) -> int:
-        a_axes, b_axes = self._axes[left], self._axes[right]
-        shared = [a for a in a_axes if a in b_axes and a not in done]
-        k = [a for a in a_axes if a in b_axes and a in done]
-        i = [a for a in a_axes if a not in b_axes]
-        j = [a for a in b_axes if a not in a_axes]
-        out_axes = (*shared, *i, *j)
-        a_order, b_order = [*shared, *i, *k], [*shared, *j, *k]
-        a_perm = tuple(a_axes.index(a) for a in a_order)
-        b_perm = tuple(b_axes.index(a) for a in b_order)
-        nb, ni, nj, nk = (cells_of(self.levels, group) for group in (shared, i, j, k))
-        out = self._made(out_axes)
-        self.steps.append(
-            Step(
-                left,
-                right,
-                out,
-                a_perm,
-                b_perm,
-                (nb, ni, nk),
-                (nb, nj, nk),
-                self._shape(out_axes),
-                left_shape=self._shape(a_order),
-                right_shape=self._shape(b_order),
-                left_back=tuple(np.argsort(a_perm).tolist()),
-                right_back=tuple(np.argsort(b_perm).tolist()),
-                summed=nk,
-            )
-        )
-        return out
+    def _cells(self, attributes: Iterable[int]) -> int:
+        return cells_of(self._levels, attributes)
+
+    def _shape(self, attributes: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self._levels[a] for a in attributes)
+
+    def _spread(self, attributes: Sequence[int], among: Sequence[int]) -> tuple[int, ...]:
+        """A shape with length 1 for each of `among` that is lacking."""
+        return tuple(self._levels[a] if a in attributes else 1 for a in among)
