@@ -17,18 +17,20 @@ BATCH = 4096
 """Targets planned at a time, which bounds the cost of planning."""
 
 
-def homes(domain: Domain, marginals: Sequence[Columns], max_cells: int) -> dict[Columns, Columns]:
+def homes(
+    domain: Domain, marginals: Sequence[Columns], max_cells: int, batch: int = BATCH
+) -> dict[Columns, Columns]:
     """For each marginal a joint (columns in alphabetical order) that contains it. A joint of
     several marginals has at most `max_cells` cells."""
     order = sorted(domain.columns)
     rank = {column: i for i, column in enumerate(order)}
-    targets = sorted({tuple(sorted(rank[c] for c in columns)) for columns in marginals if columns})
+    ranks = {columns: tuple(sorted(rank[c] for c in columns)) for columns in marginals}
+    targets = sorted(set(ranks.values()) - {()})  # neighbours share their first columns
     levels = np.array([domain[c] for c in order], np.float64)
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for start in range(0, len(targets), BATCH):
-        found |= _cover(targets[start : start + BATCH], levels, max_cells)
-    named = {t: tuple(order[i] for i in joint) for t, joint in found.items()}
-    return {c: named[tuple(sorted(rank[x] for x in c))] if c else () for c in marginals}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    for start in range(0, len(targets), batch):
+        found |= _cover(targets[start : start + batch], levels, max_cells)
+    return {columns: tuple(order[i] for i in found[target]) for columns, target in ranks.items()}
 
 
 def _cover(
@@ -36,11 +38,13 @@ def _cover(
 ) -> dict[tuple[int, ...], tuple[int, ...]]:
     """Greedy: grow the largest target that has no joint yet by the columns that complete most
     others, as long as the joint stays small."""
+    used = np.array(sorted({i for target in targets for i in target}))
     size = {t: math.prod(levels[list(t)]) for t in targets}
     waiting = sorted(targets, key=lambda t: -size[t])
-    has = np.zeros((len(waiting), len(levels)), bool)
-    for row, target in enumerate(waiting):
-        has[row, list(target)] = True
+    has = np.zeros((len(waiting), len(used)), bool)
+    for row, target in zip(has, waiting, strict=True):
+        row[np.searchsorted(used, target)] = True
+    levels = levels[used]
     price = np.sqrt(np.log(np.maximum(levels, 2)))
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
     while waiting:
@@ -53,7 +57,7 @@ def _cover(
                 break
             joint[best] = True
             cells *= levels[best]
-        columns = tuple(int(i) for i in np.flatnonzero(joint))
+        columns = tuple(int(i) for i in used[joint])
         open_ones = (has & ~joint).any(axis=1)
         found |= {t: columns for t, still in zip(waiting, open_ones, strict=True) if not still}
         waiting = [t for t, still in zip(waiting, open_ones, strict=True) if still]

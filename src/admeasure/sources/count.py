@@ -20,7 +20,6 @@ Nothing here is private or released: the counts are those of the private table.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +28,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError, UsageError
+from admeasure.joints import homes
 from admeasure.sparse import SparseCounts
 
 BLOCK_ROWS = 65_536
@@ -291,50 +291,10 @@ def _joint_limit(rows: int | None) -> int:
 
 def _plan(domain: Domain, marginals: Sequence[Columns], limit: int) -> dict[Columns, Columns]:
     """For each marginal the joint table, itself in canonical order, that it is summed from."""
-    order = sorted(domain.columns)
-    rank = {column: i for i, column in enumerate(order)}
-    ranks = {columns: tuple(sorted(rank[c] for c in columns)) for columns in marginals if columns}
-    targets = sorted(set(ranks.values()))
-    home = {target: target for target in targets}
-    if limit:
-        levels = np.array([domain[c] for c in order], np.float64)
-        # Batches bound the cost of planning; neighbours in the order share their first columns.
-        for start in range(0, len(targets), _PLAN_BATCH):
-            home |= _cover(targets[start : start + _PLAN_BATCH], levels, limit)
-    return {columns: tuple(order[i] for i in home[target]) for columns, target in ranks.items()}
-
-
-def _cover(
-    targets: Sequence[tuple[int, ...]], levels: np.ndarray, limit: int
-) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Greedy cover: grow the largest uncovered target by the columns that cover most others."""
-    used = np.array(sorted({i for target in targets for i in target}))
-    place = {int(i): k for k, i in enumerate(used)}
-    size_of = {target: math.prod(levels[list(target)]) for target in targets}
-    targets = sorted(targets, key=lambda target: -size_of[target])
-    member = np.zeros((len(targets), len(used)), bool)
-    for row, target in enumerate(targets):
-        member[row, [place[i] for i in target]] = True
-    width = levels[used]
-    weight = np.sqrt(np.log(np.maximum(width, 2)))
-    home: dict[tuple[int, ...], tuple[int, ...]] = {}
-    # `member` keeps the rows of uncovered targets only, the largest first.
-    while targets:
-        joint, size = member[0].copy(), size_of[targets[0]]
-        while (room := ~joint & (width * size <= limit)).any():
-            lacking = member & ~joint
-            gain = lacking[lacking.sum(axis=1) == 1].sum(axis=0) * room
-            best = int(np.argmax(gain / weight))
-            if gain[best] == 0:
-                break
-            joint[best] = True
-            size *= width[best]
-        columns = tuple(int(i) for i in used[joint])
-        uncovered = (member & ~joint).any(axis=1)
-        home |= {target: columns for target, u in zip(targets, uncovered, strict=True) if not u}
-        targets = [target for target, u in zip(targets, uncovered, strict=True) if u]
-        member = member[uncovered]
-    return home
+    wanted = [columns for columns in marginals if columns]
+    if not limit:
+        return {columns: canonical(columns) for columns in wanted}
+    return homes(domain, wanted, limit, _PLAN_BATCH)
 
 
 def share_out(
