@@ -47,7 +47,7 @@ from admeasure.selectors.top import TopCells, distinct
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
-    from admeasure.families.network.family import NetworkModel
+    from admeasure.families.network.family import NetworkFamily, NetworkModel
     from admeasure.families.network.training import How
 
 MOST_COLUMNS = 6
@@ -184,8 +184,7 @@ def run(
     notes: Sequence[str] = (),
 ) -> Outcome:
     """Spend the budget; `pretrained` is a network that knows something already."""
-    from admeasure.families.network.family import NetworkFamily, WorstFamily, averaged, start
-    from admeasure.families.products import device
+    from admeasure.families.network.family import averaged
 
     domain = curator.domain
     total = believed_rows(count_rows(curator))
@@ -199,31 +198,15 @@ def run(
         informed=pretrained is not None,
         predicates=predicates,
     )
-    generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
-    model = start(generator, domain, total, zeros, device.accelerator())
-    known = generator.known(model.layout)
-    informed = pretrained is not None and len(known) == len(domain.columns)
-    anchors = _believed(model, known) if pretrained is not None and not informed else ()
-    family = NetworkFamily(training(options, informed=informed), anchors)
+    family, model = _begin(name, options, domain, total, zeros, pretrained)
     log: list[Measurement] = []
-    if course.first:
-        log += curator.measure(course.first, division.total(ONE_WAY))
-    if predicates:
-        log += curator.measure(predicates, division.total(PREDICATES))
-        notes = (*notes, PREDICATES_NOTE)
+    for queries, charge in ((course.first, ONE_WAY), (predicates, PREDICATES)):
+        if queries:
+            log += curator.measure(queries, division.total(charge))
     if log:
         model = family.update(model, log)
-    selector: Any = _OfProducts(TopCells(1))
-    if options.measure == "cells":
-        family = WorstFamily(family.how)
-    else:
-        weights = closure_weights(workload)
-        if options.candidates == "workload":
-            weights = dict.fromkeys(workload.marginals(), 1.0)
-        # A network that is left as it is where it explains a measurement may need another there.
-        selector = HoldingWorst(tuple(weights), again=informed)
-        if options.select == "distance":
-            selector = ExpectedImprovement(family, weights)
+    single = options.measure == "cells"
+    family, selector = _by_cells(family) if single else _by_marginals(family, options, workload)
     schedule = course.schedule(division)
     rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
     curve, mean = [], None
@@ -231,18 +214,59 @@ def run(
         log += done.answers
         model = done.after
         curve.append(_told(curator, len(curve) + 1, done))
-        if options.measure == "cells" and 2 * len(curve) >= course.rounds and model.sound:
+        if single and 2 * len(curve) >= course.rounds and model.sound:
             mean = averaged(mean, model.generator, EMA)
     if mean is not None:
         model = model.with_generator(mean)
     model = replace(model, curve=np.reshape(np.asarray(curve, float), (-1, 3)))
-    selections = (
-        selector.evidence(log, model)
-        if isinstance(selector, ExpectedImprovement) and curve and model.sound
-        else ()
-    )
-    notes = (*notes, *planning.unmeasured(domain, workload), *_incomplete(curator, model))
+    bounded = isinstance(selector, ExpectedImprovement) and curve and model.sound
+    selections = selector.evidence(log, model) if bounded else ()
+    learned = (PREDICATES_NOTE,) if predicates else ()
+    unmeasured = planning.unmeasured(domain, workload)
+    notes = (*notes, *learned, *unmeasured, *_incomplete(curator, model))
     return Outcome(model, len(curve), selections, notes)
+
+
+def _begin(
+    name: str,
+    options: Options,
+    domain: Domain,
+    total: float,
+    zeros: Sequence[Zero],
+    pretrained: Generator | None,
+) -> tuple[NetworkFamily, NetworkModel]:
+    """The network before anything is measured, and how it learns whole marginals."""
+    from admeasure.families.network.family import NetworkFamily, start
+    from admeasure.families.products import device
+
+    generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
+    model = start(generator, domain, total, zeros, device.accelerator())
+    if pretrained is None:
+        return NetworkFamily(training(options)), model
+    known = generator.known(model.layout)
+    if len(known) == len(domain.columns):
+        return NetworkFamily(training(options, informed=True)), model
+    return NetworkFamily(training(options), _believed(model, known)), model
+
+
+def _by_cells(family: NetworkFamily) -> tuple[Any, Any]:
+    """How single queries are learned and chosen."""
+    from admeasure.families.network.family import WorstFamily
+
+    return WorstFamily(family.how), _OfProducts(TopCells(1))
+
+
+def _by_marginals(
+    family: NetworkFamily, options: Options, workload: Workload
+) -> tuple[NetworkFamily, Any]:
+    """How whole marginals are learned and chosen."""
+    weights = closure_weights(workload)
+    if options.candidates == "workload":
+        weights = dict.fromkeys(workload.marginals(), 1.0)
+    if options.select == "distance":
+        return family, ExpectedImprovement(family, weights)
+    # A network that is left as it is where it explains a measurement may need another there.
+    return family, HoldingWorst(tuple(weights), again=family.how.least == 0)
 
 
 def _believed(model: NetworkModel, known: Sequence[str]) -> tuple[Measurement, ...]:

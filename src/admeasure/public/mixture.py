@@ -253,51 +253,89 @@ class _Reached(Exception):
 def first_order(
     game: Game, gap: float, seconds: float = math.inf, known: Mixture | None = None
 ) -> Mixture:
-    """Stages of accelerated steps until the gap is closed. Letters: β the smoothing, L the step's
-    inverse (found by trial), θ the momentum, x, y and z the three sequences of weights.
+    """Stages of accelerated steps until the gap is closed, each from the best weights so far with
+    a finer smoothing β.
 
     Ends always: with smoothing β the gap after k steps is at most β log(2 |Q|) + O(1 / (β k²)).
     `known`: what another method has found, to begin with.
     """
     started = time.perf_counter()
-    scale = max(game.total, 1.0)
-    x = game.support.weights.copy() if known is None else known.weights
-    ax = game.product(x)
-    best = max(game.floor, float(np.abs(game.errors(ax)).max(initial=0.0)))
-    weights, lower, stage = x, game.floor if known is None else known.lower, 0
+    start = game.support.weights.copy() if known is None else known.weights
+    best = _Weights.of(game, start)
+    error, lower = best.error(game), game.floor if known is None else known.lower
     logs = 2 * math.log(2 * max(2, int(game.seen.sum())))
-    while best - lower > gap and time.perf_counter() - started < seconds:
-        beta = max((best - lower) / logs / 2, 1e-3 * gap / logs)
-        x, ax = weights.copy(), game.product(weights)
-        z, az = x.copy(), ax.copy()
-        theta, inverse, v_mean = 1.0, 0.02 * scale**2 / beta, np.zeros(game.answers.size)
+
+    def closed() -> bool:
+        return error - lower <= gap or time.perf_counter() - started >= seconds
+
+    stage = 0
+    while not closed():
+        beta = max((error - lower) / logs / 2, 1e-3 * gap / logs)
+        descent = _Descent(game, beta, best)
         for _ in range(STAGE * (2 + stage) // 2):
-            y, ay = (1 - theta) * x + theta * z, (1 - theta) * ax + theta * az
-            value, v = _smooth(game.errors(ay), beta)
-            slope = -game.total * game.transposed(v)
-            while True:
-                z_new = z * np.exp(-(slope - slope.min()) / (theta * inverse))
-                z_new /= z_new.sum()
-                az_new = game.product(z_new)
-                x_new = (1 - theta) * x + theta * z_new
-                ax_new = (1 - theta) * ax + theta * az_new
-                moved = float(np.abs(x_new - y).sum())
-                model = value + float(slope @ (x_new - y)) + inverse / 2 * moved**2
-                if _smooth(game.errors(ax_new), beta)[0] <= model + 1e-13 * scale:
-                    break
-                inverse *= 2
-            x, ax, z, az = x_new, ax_new, z_new, az_new
-            v_mean = (1 - theta) * v_mean + theta * v
-            theta = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
-            inverse *= 0.9
-            error = max(game.floor, float(np.abs(game.errors(ax)).max(initial=0.0)))
-            if error < best:
-                best, weights = error, x
-            if best - lower <= gap or time.perf_counter() - started >= seconds:
+            descent.step()
+            if (found := descent.x.error(game)) < error:
+                error, best = found, descent.x
+            if closed():
                 break
-        lower = max(lower, game.bound(v_mean))
+        lower = max(lower, game.bound(descent.v_mean))
         stage += 1
-    return Mixture(best, min(lower, best), weights)
+    return Mixture(error, min(lower, error), best.mu)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """μ, and Σ_x μ(x) q(x) for every query."""
+
+    mu: np.ndarray
+    products: np.ndarray
+
+    @classmethod
+    def of(cls, game: Game, mu: np.ndarray) -> _Weights:
+        return cls(mu, game.product(mu))
+
+    def towards(self, other: _Weights, part: float) -> _Weights:
+        return _Weights(
+            (1 - part) * self.mu + part * other.mu,
+            (1 - part) * self.products + part * other.products,
+        )
+
+    def error(self, game: Game) -> float:
+        """The largest |q(D) - q(μ)| over all queries."""
+        return max(game.floor, float(np.abs(game.errors(self.products)).max(initial=0.0)))
+
+
+class _Descent:
+    """Accelerated mirror descent on the maximum smoothed by β. Letters as in Tseng (2008): x, y and
+    z the three sequences of weights, θ the momentum; `inverse` is L, that of the step, found by
+    trial. `v_mean` are the signed weights on the queries that prove a lower bound."""
+
+    def __init__(self, game: Game, beta: float, start: _Weights) -> None:
+        self._game, self._beta = game, beta
+        self._scale = max(game.total, 1.0)
+        self._inverse = 0.02 * self._scale**2 / beta
+        self._theta = 1.0
+        self.x = self._z = _Weights.of(game, start.mu)
+        self.v_mean = np.zeros(game.answers.size)
+
+    def step(self) -> None:
+        game, theta = self._game, self._theta
+        y = self.x.towards(self._z, theta)
+        value, v = _smooth(game.errors(y.products), self._beta)
+        slope = -game.total * game.transposed(v)
+        while True:
+            mu = self._z.mu * np.exp(-(slope - slope.min()) / (theta * self._inverse))
+            z = _Weights.of(game, mu / mu.sum())
+            x = self.x.towards(z, theta)
+            moved = float(np.abs(x.mu - y.mu).sum())
+            model = value + float(slope @ (x.mu - y.mu)) + self._inverse / 2 * moved**2
+            if _smooth(game.errors(x.products), self._beta)[0] <= model + 1e-13 * self._scale:
+                break
+            self._inverse *= 2
+        self.x, self._z = x, z
+        self.v_mean = (1 - theta) * self.v_mean + theta * v
+        self._theta = (math.sqrt(theta**4 + 4 * theta**2) - theta**2) / 2
+        self._inverse *= 0.9
 
 
 def _smooth(errors: np.ndarray, beta: float) -> tuple[float, np.ndarray]:
