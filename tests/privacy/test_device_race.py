@@ -215,7 +215,7 @@ def test_who_wins_among_many_comes_from_heights_as_the_law_says(tiling, step, ti
     """Chi-square at 1e-8 over twenty ranges of scores: 280,000 cells in batches of one tile to
     sixteen, the last of 7 cells."""
     domain = Domain.of({"a": 90, "b": 50, "c": 60, "d": 7})
-    queries = (Marginal("abc"), Threshold("bc", 1), Threshold("ab", 1), Marginal("d"))
+    queries = (Marginal([*"abc"]), Threshold([*"bc"], 1), Threshold([*"ab"], 1), Marginal(["d"]))
     made, draws, bits = batches(tiling, queries, domain), times(1000, 5000), SeededBits(9)
     scores = np.array(scores_of(made))
     edges = np.unique(np.quantile(scores, np.linspace(0, 1, 21))[1:-1])
