@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admeasure.errors import ReleaseError
+from admeasure.audit.draws import Draws
+from admeasure.errors import ReleaseError, ResourceError, UsageError
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import FileJournal, pack, unpack
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.queries import Marginal
+from admeasure.schema import Schema
+from admeasure.selectors.scores import CellError
+from admeasure.sources.memory import MemorySource
 
 
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=20))
@@ -90,3 +99,60 @@ def test_listeners_hear_results_and_replays_but_no_intents(tmp_path: Path) -> No
     again.intend({"event": "measure", "query": 1})
     again.record({"event": "measure", "query": 1}, {"values": 1})
     assert heard == [0, 1]
+
+
+class Failing(Draws):
+    """Noise whose draws end with an error."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def draw(self, kind, scale, count, scores):
+        raise self.error
+
+
+def verbs(curator: Curator) -> list:
+    """Each way to draw, ready to be called."""
+    query, counts = Marginal(["a"]), np.zeros(3)
+    score = CellError({query: counts})
+    return [
+        lambda: curator.measure([query], Fraction(1)),
+        lambda: curator.top_k(score, [query], 2, Fraction(1)),
+        lambda: curator.flip(score, [query], Fraction(1)),
+    ]
+
+
+SCHEMA = Schema.coded("toy", {"a": 3, "b": 2})
+SOURCE = MemorySource({"a": np.array([0, 1, 1, 2]), "b": np.array([0, 0, 1, 1])}, SCHEMA)
+
+
+@pytest.mark.parametrize("verb", range(3))
+def test_a_fault_of_the_program_during_a_draw_is_its_result(tmp_path: Path, verb: int) -> None:
+    """Whether it came may depend on what was drawn: drawing until none comes is no draw."""
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    with pytest.raises(ZeroDivisionError):
+        verbs(Curator(SOURCE, Ledger(1), Failing(ZeroDivisionError()), journal))[verb]()
+    journal.close()
+    for _ in range(2):
+        again = FileJournal(tmp_path / "journal.jsonl")
+        curator = Curator(SOURCE, Ledger(1), SeededNoise(0), again)
+        with pytest.raises(UsageError, match=r"cannot be continued.*stays charged"):
+            verbs(curator)[verb]()
+        again.close()
+
+
+@pytest.mark.parametrize("verb", range(3))
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), MemoryError(), OSError(28, "full"), ResourceError("late")],
+    ids=repr,
+)
+def test_what_ends_a_draw_from_outside_lets_the_run_go_on(tmp_path, verb, error) -> None:
+    journal = FileJournal(tmp_path / "journal.jsonl")
+    with pytest.raises(type(error)):
+        verbs(Curator(SOURCE, Ledger(1), Failing(error), journal))[verb]()
+    journal.close()
+    again = FileJournal(tmp_path / "journal.jsonl")
+    verbs(Curator(SOURCE, Ledger(1), SeededNoise(0), again))[verb]()
+    assert [event["event"] == "intent" for event in again.events] == [True, True, False]
+    again.close()

@@ -201,9 +201,10 @@ class Curator:
         self.ledger.charge(rho, f"choice of {k} among {len(candidates)} candidates")
         event = self.journal.next_recorded(asked)
         if event is None:
-            self.journal.intend(asked, room=k * _longest_record(self.domain))
-            found = self._race(score, candidates, k, Fraction(epsilon) / (2 * delta))
-            event = self.journal.record(asked, {"chosen": [to_record(q) for q in found]})
+            with self.journal.drawing(asked, room=k * _longest_record(self.domain)):
+                found = self._race(score, candidates, k, Fraction(epsilon) / (2 * delta))
+                chosen = [to_record(query) for query in found]
+            event = self.journal.record(asked, {"chosen": chosen})
         return tuple(from_record(record) for record in event["chosen"])
 
     def flip(self, score: Score, candidates: Sequence[Query], rho: Fraction | float) -> Query:
@@ -222,18 +223,16 @@ class Curator:
         self.ledger.charge(rho, f"choice of 1 among {len(candidates)} candidates, by coins")
         event = self.journal.next_recorded(asked)
         if event is None:
-            self.journal.intend(asked, room=_longest_record(self.domain))
             counts = self._counts([q.columns for q in candidates])
-            scores = [
-                np.ravel(score.of(query, table))
-                for query, table in zip(candidates, counts, strict=True)
-            ]
+            scores = [np.ravel(score.of(q, t)) for q, t in zip(candidates, counts, strict=True)]
             starts = np.cumsum([0] + [len(s) for s in scores])
             step = Fraction(epsilon) / (2 * delta)
-            pick = self._noise.permute_and_flip(np.concatenate(scores), step)
-            which = int(np.searchsorted(starts, pick, side="right")) - 1
-            found = score.chosen(candidates[which], int(pick - starts[which]))
-            event = self.journal.record(asked, {"chosen": [to_record(found)]})
+            with self.journal.drawing(asked, room=_longest_record(self.domain)):
+                pick = self._noise.permute_and_flip(np.concatenate(scores), step)
+                which = int(np.searchsorted(starts, pick, side="right")) - 1
+                found = score.chosen(candidates[which], int(pick - starts[which]))
+                chosen = [to_record(found)]
+            event = self.journal.record(asked, {"chosen": chosen})
         return from_record(event["chosen"][0])
 
     def statistic(self, statistic: Statistic, rho: Fraction | float) -> NoisyStatistic:
@@ -252,9 +251,7 @@ class Curator:
         event = self.journal.next_recorded(asked)
         if event is None:
             exact = np.asarray(statistic.of(self._counts(statistic.marginals)), dtype=np.int64)
-            self.journal.intend(asked, room=longest_packed(exact.shape))
-            noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
-            event = self.journal.record(asked, {"values": pack(exact + noise)})
+            event = self._noised(asked, exact, sigma)
         return NoisyStatistic(unpack(event["values"]), sigma)
 
     def _race(
@@ -329,11 +326,14 @@ class Curator:
         self.ledger.charge(rho, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
-            exact = self._exact(query, tables)
-            self.journal.intend(asked, room=longest_packed(exact.shape))
-            noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
-            event = self.journal.record(asked, {"values": pack(exact + noise)})
+            event = self._noised(asked, self._exact(query, tables), sigma)
         return Measurement(query, unpack(event["values"]), sigma)
+
+    def _noised(self, asked: Event, exact: np.ndarray, sigma: float) -> Event:
+        with self.journal.drawing(asked, room=longest_packed(exact.shape)):
+            noise = self._noise.discrete_gaussian(sigma, exact.size).reshape(exact.shape)
+            values = pack(exact + noise)
+        return self.journal.record(asked, {"values": values})
 
     def _exact(self, query: Query, tables: _Tables) -> np.ndarray:
         if isinstance(query, Predicate):

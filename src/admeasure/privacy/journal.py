@@ -11,7 +11,8 @@ the process died holding it. It is drawn again, independently, and both intents 
 Since the lost value influenced nothing that was released, the guarantee is that of one draw; the
 proof is in docs/privacy.md. It needs that whether a result gets on the disk does not depend on the
 result, so room for the longest possible result is set aside before the draw: a disk that is full
-refuses then.
+refuses then. And a fault of the program during a draw, which may depend on what was drawn, is put
+on record in the result's place: such a run stays charged and cannot be continued.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from admeasure.errors import ReleaseError, UsageError
+from admeasure.errors import AdmeasureError, ReleaseError, UsageError
 
 Event = dict[str, Any]
 
@@ -106,6 +108,12 @@ class Journal:
                 f"{found['event']} at a place where {asked['event']} with other arguments is "
                 "asked. Resume with the same data, schema, workload and options."
             )
+        if "failed" in found:
+            raise UsageError(
+                "The interrupted run cannot be continued: it ended by a fault of the program while "
+                "something was drawn, which may have to do with what was drawn. It stays charged. "
+                "Please report the fault; remove the run's folder and run anew."
+            )
         self._replayed += 1
         self._tell(found)
         return found
@@ -121,6 +129,20 @@ class Journal:
         self._replayed += 1
         self._tell(event)
         return event
+
+    @contextmanager
+    def drawing(self, asked: Event, room: int = 0) -> Iterator[None]:
+        """The time between an intent and its result, in which a draw is made. If a fault of the
+        program ends it, it may be for what was drawn; drawn again until no fault comes, the result
+        would not have the law of one draw. So the fault is the result."""
+        self.intend(asked, room)
+        try:
+            yield
+        except (AdmeasureError, OSError, MemoryError):
+            raise  # the table, the disk, a limit
+        except Exception:
+            self._append({**asked, "failed": True})
+            raise
 
     def show(self, progress: Progress) -> None:
         """Tell whoever watches the run."""
