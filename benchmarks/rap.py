@@ -28,8 +28,8 @@ import numpy as np
 
 import rap_times
 from admeasure.domain import Domain
-from admeasure.families.products.device import accelerator
 from admeasure.families.products.family import ProductFamily, ProductModel
+from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Answers, Layout, marginals
 from admeasure.mechanisms import projection
 from admeasure.mechanisms.rap import Rap
@@ -39,11 +39,13 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.reading import Ahead
-from admeasure.privacy.score import GRID as GRID_STEPS
+from admeasure.privacy.scores.accelerator import scored
+from admeasure.privacy.scores.score import GRID as GRID_STEPS
+from admeasure.privacy.scores.streamed import CellErrors
 from admeasure.privacy.truth import ExactCells, Lent
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
-from admeasure.selectors.top import CellErrors, distinct
+from admeasure.selectors.top import distinct
 from admeasure.sources.memory import MemorySource
 from admeasure.sparse import SparseCounts
 from admeasure.workload import Workload, parse_workload
@@ -193,7 +195,8 @@ def device_answers(domain: Domain, name: str) -> dict[str, Any]:
         return ExactCells(SparseCounts(query.columns, none, np.zeros(0, np.int64)), domain)
 
     def work() -> None:
-        for batch in model.device_scores(triples, Lent(nothing)) or ():
+        assert model.placed is not None
+        for batch in scored(model.placed, triples, Lent(nothing)):
             assert batch.scores.above(2**40, 1) is not None
 
     wall, cpu = timed(work, repeats=1)

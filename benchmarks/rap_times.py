@@ -13,10 +13,10 @@ PARTS = {
     "measure": "admeasure.privacy.curator.Curator.measure",
     "race": "admeasure.privacy.race.Race.add",
     "counts": "admeasure.privacy.reading.Ahead.__call__",
-    "copies": "admeasure.families.products.device._placed",
+    "copies": "admeasure.privacy.scores.accelerator._placed",
     "send": "admeasure.families.products.tiles.scored",
-    "wait": "admeasure.families.products.device.fetched",
-    "at": "admeasure.families.products.device.DeviceScores.at",
+    "wait": "admeasure.privacy.scores.accelerator.fetched",
+    "at": "admeasure.privacy.scores.accelerator.DeviceScores.at",
     "fit": "admeasure.families.products.family.ProductFamily.update",
 }
 """Seconds inside each; `race` and `select` include what they call."""

@@ -19,13 +19,13 @@ import numpy as np
 from admeasure import __version__
 from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch, peak
+from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.base import AnswersPredicates
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import given_public
 from admeasure.queries import Marginal, Predicate, from_record

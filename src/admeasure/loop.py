@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
 from admeasure.families import Family, M, Model
+from admeasure.measurement import Measurement
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Query
 from admeasure.workload import Workload
 

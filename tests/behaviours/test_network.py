@@ -16,7 +16,7 @@ from admeasure.families.network.generator import Generator, Size, blocks_of, pro
 from admeasure.families.network.measured import absolute, merged, record, squared
 from admeasure.families.network.training import How
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, ThresholdCell
 
 DOMAIN = Domain(("b", "a", "d", "c"), (3, 4, 2, 5))

@@ -17,18 +17,18 @@ from admeasure.families.network.arbitrary import Samples, answers, drawn
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout
 from admeasure.fitting import fit
+from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.gem import Gem
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import SeededNoise
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import Marginal, Predicate, from_record, to_record
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.schema.levels import level_values
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours, Unit
 
 LEVELS = {"a": 4, "b": 3, "c": 5}
 SCHEMA = Schema.coded("toy", LEVELS)

@@ -10,7 +10,7 @@ from admeasure.families.answers import to_simplex
 from admeasure.families.products import loss, optimise
 from admeasure.families.products.optimise import Blocks, How
 from admeasure.families.products.tensor import Answers, Layout, marginals
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 
 DOMAIN = Domain(("b", "a", "d", "c"), (3, 4, 2, 5))

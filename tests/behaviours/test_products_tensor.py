@@ -10,10 +10,11 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError
 from admeasure.families.products import tensor
-from admeasure.families.products.device import Tiling
 from admeasure.families.products.family import ProductModel
+from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Answers, Layout
-from admeasure.privacy.score import GRID, to_grid
+from admeasure.privacy.scores.accelerator import scored
+from admeasure.privacy.scores.score import GRID, to_grid
 from admeasure.privacy.truth import Exact, Lent
 from admeasure.queries import Marginal, Threshold
 
@@ -103,8 +104,8 @@ def placed(total: float) -> ProductModel:
 
 def all_scores(model: ProductModel, queries, counts) -> list[tuple[Marginal | Threshold, int, int]]:
     """Query, cell and score, in the order of the batches."""
-    batches = model.device_scores(queries, Lent(lambda q: Exact(counts[q])))
-    assert batches is not None
+    assert model.placed is not None
+    batches = scored(model.placed, queries, Lent(lambda q: Exact(counts[q])))
     found = []
     for batch in batches:
         values = batch.scores.at(np.arange(batch.scores.size))
@@ -133,7 +134,7 @@ def test_scores_on_a_device_are_those_in_memory(r: int) -> None:
 def test_what_is_above_a_cut_is_found_on_a_device(query) -> None:
     rng = np.random.default_rng(2)
     counts = np.where(rng.random(72) < 0.3, rng.integers(0, 99, 72), 0)
-    for batch in placed(400.0).device_scores([query], Lent(lambda _: Exact(counts))) or ():
+    for batch in scored(placed(400.0).placed, [query], Lent(lambda _: Exact(counts))):
         block = batch.scores
         values = block.at(np.arange(block.size))
         for cut in (int(values.max()), *np.sort(values)[[-2, -8, 4]].tolist(), -1):
@@ -144,7 +145,7 @@ def test_what_is_above_a_cut_is_found_on_a_device(query) -> None:
 
 
 def test_the_groups_that_come_back_hold_every_score_above_a_limit() -> None:
-    from admeasure.families.products import tiles
+    from admeasure.privacy.scores import tiles
 
     rng = np.random.default_rng(3)
     for scores in (
@@ -170,7 +171,7 @@ def test_cells_are_found_again_where_a_batch_has_them() -> None:
     query, other = Marginal(list("abdf")), Marginal(list("abde"))
     exact = Lent(lambda q: Exact(np.zeros(LAYOUT.cells(q.columns), np.int64)))
     seen = []
-    for batch in placed(400.0).device_scores([query, other], exact) or ():
+    for batch in scored(placed(400.0).placed, [query, other], exact):
         for asked in batch.queries:
             every = np.arange(LAYOUT.cells(asked.columns))
             for position in batch.positions(asked, every):

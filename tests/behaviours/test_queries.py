@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
-from admeasure.privacy.unit import Unit
 from admeasure.queries import (
     AtLeast,
     Cell,
@@ -24,6 +23,7 @@ from admeasure.queries import (
     from_record,
     to_record,
 )
+from admeasure.unit import Unit
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 

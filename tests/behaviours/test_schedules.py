@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.loop import Round
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even

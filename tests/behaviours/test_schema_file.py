@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.errors import SchemaError
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.schema import Schema
 from admeasure.schema.publish import json_schema
 from admeasure.schema.toml import toml_key, toml_value
+from admeasure.unit import Neighbours, Unit
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 HEAD = '[table]\nname = "t"\n[privacy]\nunit = "person"\n'

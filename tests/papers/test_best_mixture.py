@@ -14,8 +14,7 @@ from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.evaluate.mixture import best_mixture_error
 from admeasure.privacy.book import Book
-from admeasure.privacy.score import GRID
-from admeasure.privacy.unit import Neighbours, Unit
+from admeasure.privacy.scores.score import GRID
 from admeasure.public import PublicTable
 from admeasure.public.mixture import Game, by_levels, exact, first_order
 from admeasure.public.screening import TOLERANCE, BestMixtureError, screen
@@ -23,6 +22,7 @@ from admeasure.queries import Marginal, Query, Threshold
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours, Unit
 from admeasure.workload import Workload, parse_workload
 
 DOMAIN = Domain(("a", "b", "c"), (3, 3, 2))

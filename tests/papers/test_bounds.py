@@ -17,12 +17,12 @@ from scipy.stats import binom
 
 from admeasure.domain import canonical
 from admeasure.fitting import fit
+from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim import Aim
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import AtLeast, Cell, Marginal, ThresholdCell, Where, from_record
 from admeasure.release.bounds import (

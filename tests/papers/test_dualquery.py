@@ -15,11 +15,11 @@ from admeasure.fitting import fit
 from admeasure.mechanisms.dualquery import DualQuery
 from admeasure.mechanisms.oracle import Found, Oracle, conditions, holds
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.score import GRID
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.score import GRID
+from admeasure.privacy.scores.signed import SignedError, negation
 from admeasure.queries import AtLeast, Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.schema import Schema, Zero
-from admeasure.selectors.signed import SignedError, negation
+from admeasure.unit import Unit
 
 LEVELS = {"a": 3, "b": 2, "c": 3, "e": 1}
 DOMAIN = Domain.of(LEVELS)

@@ -11,9 +11,9 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.fitting import fit
 from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.oracle import Oracle
-from admeasure.privacy.score import GRID
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.score import GRID
 from admeasure.schema import Schema
+from admeasure.unit import Unit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 3})
 

@@ -11,10 +11,11 @@ from scipy.optimize import minimize
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ResourceError, UsageError
 from admeasure.fitting import fit
-from admeasure.mechanisms.ji_elkan import SLACK, JiElkan, Regression, minimised, one_hot
-from admeasure.privacy.unit import Neighbours, Unit
+from admeasure.mechanisms.ji_elkan import JiElkan
+from admeasure.privacy.regression import SLACK, Regression, minimised, one_hot
 from admeasure.public import PublicTable
 from admeasure.schema import Schema
+from admeasure.unit import Neighbours, Unit
 
 DOMAIN = Domain(("b", "a", "c"), (2, 3, 2))
 

@@ -14,8 +14,8 @@ from admeasure.families.explicit import ExplicitModel
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted, average
 from admeasure.families.support import Records, SupportModel
 from admeasure.fitting import fit
+from admeasure.measurement import Measurement
 from admeasure.mechanisms.mwem import Mwem
-from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.schema import Schema
 

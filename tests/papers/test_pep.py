@@ -15,8 +15,8 @@ from admeasure.families.explicit import ExplicitModel
 from admeasure.families.projection import EntropyProjection, ExactProjection
 from admeasure.families.support import Records, SupportModel
 from admeasure.fitting import fit
+from admeasure.measurement import Measurement
 from admeasure.mechanisms.pep import Pep
-from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Cell, Marginal, ThresholdCell
 from admeasure.schema import Schema
 

@@ -19,13 +19,13 @@ from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.reweighting import utility_bound
 from admeasure.privacy.book import Book
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.public import PublicTable
 from admeasure.public.read import read_public
 from admeasure.public.table import MAX_RECORDS
 from admeasure.release import Release
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.unit import Neighbours, Unit
 from admeasure.workload import parse_workload
 
 LEVELS = {"a": 4, "b": 3, "c": 3, "d": 2}

@@ -13,7 +13,6 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.evaluate.future import future_error
-from admeasure.families.products.device import Tiling
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
@@ -26,11 +25,13 @@ from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.scores.accelerator import Tiling
+from admeasure.privacy.scores.streamed import CellErrors, MarginalErrors
+from admeasure.privacy.scores.whole import CellError, MarginalError
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.release import Release
 from admeasure.schema import Schema
-from admeasure.selectors.scores import CellError, MarginalError
-from admeasure.selectors.top import CellErrors, MarginalErrors, TopCells, distinct
+from admeasure.selectors.top import TopCells, distinct
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.drift import Shape, historical

@@ -17,11 +17,11 @@ from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import How, first_rows, minimise
 from admeasure.families.products.tensor import Layout
 from admeasure.loop import adaptive_measurements
+from admeasure.measurement import Measurement
 from admeasure.mechanisms.rap import Rap
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Threshold, ThresholdCell
 from admeasure.schedules.even import Even

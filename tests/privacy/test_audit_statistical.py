@@ -24,10 +24,10 @@ from admeasure.mechanisms import REGISTRY, Mechanism
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise, SeededNoise
-from admeasure.privacy.unit import Neighbours
 from admeasure.queries import Cell, Marginal
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours
 
 ALPHA = 1e-5
 RHO, DELTA = Fraction(1, 2), 0.1

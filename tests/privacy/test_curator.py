@@ -17,10 +17,10 @@ from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
 from admeasure.privacy.journal import Journal
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
-from admeasure.privacy.score import GRID
+from admeasure.privacy.scores.score import GRID
+from admeasure.privacy.scores.whole import CellError, MarginalError
 from admeasure.queries import Cell, Marginal, Threshold
 from admeasure.schema import Schema
-from admeasure.selectors.scores import CellError, MarginalError
 from admeasure.sources.memory import MemorySource
 
 LEVELS = {"a": 3, "b": 2}

@@ -26,10 +26,9 @@ from scipy.stats import chisquare
 
 from admeasure.audit.replay import compare
 from admeasure.domain import Domain
-from admeasure.families.products import tiles
-from admeasure.families.products.device import DeviceScores, Plan, TileBatch, Tiling, plans
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
+from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms import projection
 from admeasure.mechanisms.rap import Rap
@@ -38,7 +37,9 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.race import Race
-from admeasure.privacy.score import GRID, to_grid
+from admeasure.privacy.scores import tiles
+from admeasure.privacy.scores.accelerator import DeviceScores, Plan, TileBatch, plans, scored
+from admeasure.privacy.scores.score import GRID, to_grid
 from admeasure.privacy.truth import Exact, Lent
 from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import Marginal, Threshold, from_record
@@ -134,7 +135,8 @@ def batches(tiling: Tiling, queries: tuple, domain: Domain = DOMAIN) -> list[Til
     layout, rng = Layout.of(domain), np.random.default_rng(7)
     counts = {q: rng.integers(0, 9, layout.cells(q.columns)) for q in queries}
     model = ProductModel(domain, first_rows(layout, 12, "softmax"), 60.0, accelerator=tiling)
-    return list(model.device_scores(queries, Lent(lambda q: Exact(counts[q]))) or ())
+    assert model.placed is not None
+    return list(scored(model.placed, queries, Lent(lambda q: Exact(counts[q]))))
 
 
 def scores_of(made: Sequence[TileBatch]) -> list[int]:
@@ -261,7 +263,7 @@ def all_scores(tiling: Tiling, counts: dict) -> dict:
     P = first_rows(LAYOUT, 12, "softmax")
     model = ProductModel(DOMAIN, P, 60.0, accelerator=tiling)
     found = {}
-    for batch in model.device_scores(MIXED, Lent(lambda q: Exact(counts[q]))) or ():
+    for batch in scored(model.placed, MIXED, Lent(lambda q: Exact(counts[q]))):
         batch.scores.above(-(2**40), 10**6)
         values = batch.scores.at(np.arange(batch.scores.size)).tolist()
         found |= {batch.place(i): value for i, value in enumerate(values)}

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from admeasure.audit.replay import compare
 from admeasure.mechanisms import REGISTRY
 from admeasure.privacy.noise import SeededNoise
-from admeasure.privacy.unit import Neighbours
 from admeasure.queries import Marginal
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours
 
 LEVELS = {"a": 3, "b": 2, "c": 2}
 SCHEMA = Schema.coded("toy", LEVELS)

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.errors import ResourceError
-from admeasure.mechanisms.privbayes import Dependence
-from admeasure.privacy.score import GRID, to_grid
-from admeasure.privacy.unit import Neighbours, Unit
+from admeasure.privacy.scores.dependence import Dependence
+from admeasure.privacy.scores.score import GRID, to_grid
+from admeasure.privacy.scores.whole import WEIGHT_GRID, CellError, MarginalError
 from admeasure.queries import Marginal, Threshold
-from admeasure.selectors.scores import WEIGHT_GRID, CellError, MarginalError
+from admeasure.unit import Neighbours, Unit
 
 NAMES = ("a", "b", "c")
 UNITS = [Unit(relation, rows) for relation in Neighbours for rows in (1, 2, 3)]

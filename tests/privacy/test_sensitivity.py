@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.domain import Domain
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import AtLeast, Cell, Marginal, Threshold, ThresholdCell, Where
 from admeasure.queries.sensitivity import Sensitivity
 from admeasure.queries.threshold import targets_satisfied, targets_shared
+from admeasure.unit import Neighbours, Unit
 
 NAMES = ("a", "b", "c", "d")
 

@@ -18,10 +18,10 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.reading import Ahead
+from admeasure.privacy.scores.streamed import CellErrors
 from admeasure.privacy.truth import Exact, Lent
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
-from admeasure.selectors.top import CellErrors
 from admeasure.sources.memory import MemorySource
 
 LEVELS = {"a": 5, "b": 4, "c": 3, "d": 6}

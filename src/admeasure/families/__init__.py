@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from admeasure.domain import Columns, Domain
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
 """E|z| of a standard normal z: the expected L1 norm of noise is HALF_NORMAL σ n."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from admeasure.families.answers import to_simplex
 from admeasure.families.reweighting import Target, W, Working, targets
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 
 HALF_ROW = 0.5

@@ -15,7 +15,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.families import Model
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Query
 
 

@@ -16,16 +16,16 @@ from admeasure.domain import Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import adaptive_measurements
+from admeasure.measurement import Measurement
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 AGAIN = "the chosen marginals once more, together"

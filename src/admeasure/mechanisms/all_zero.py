@@ -16,8 +16,8 @@ from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import Division
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

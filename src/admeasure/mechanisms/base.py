@@ -15,11 +15,11 @@ from admeasure.domain import Domain
 from admeasure.families import Model
 from admeasure.mechanisms.division import Division, Item
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

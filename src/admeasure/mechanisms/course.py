@@ -23,11 +23,11 @@ from admeasure.mechanisms.division import (
     even_rounds,
 )
 from admeasure.privacy.curator import sigma_for
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Predicate
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
 from admeasure.selectors.top import distinct
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 PREDICATES = "predicates, each"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from admeasure.measurement import Measurement
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.unit import Unit
+from admeasure.unit import Unit
 
 ROWS = "number of rows"
 ROWS_SHARE = Fraction(1, 50)

@@ -49,10 +49,10 @@ from admeasure.mechanisms.oracle import Oracle, Solver
 from admeasure.mechanisms.records import Record, answers, completed, model_of
 from admeasure.mechanisms.reweighting import at_least_one
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
 from admeasure.schema import Zero
-from admeasure.selectors.signed import SignedError
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 MOST_ROUNDS = 200

@@ -49,10 +49,10 @@ from admeasure.mechanisms.reweighting import (
     balanced_rounds,
 )
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
 from admeasure.schema import Zero
-from admeasure.selectors.signed import SignedError
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 FIRST = 100

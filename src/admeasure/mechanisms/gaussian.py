@@ -16,13 +16,13 @@ from typing import ClassVar
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
+from admeasure.measurement import Measurement
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

@@ -21,9 +21,9 @@ from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.course import Options
 from admeasure.mechanisms.division import Division
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

@@ -22,6 +22,7 @@ from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
+from admeasure.measurement import Measurement
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.course import PREDICATES, Course, Options
@@ -37,13 +38,12 @@ from admeasure.mechanisms.division import (
 )
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Predicate, Query
 from admeasure.schema import Zero
 from admeasure.selectors.holding import HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.selectors.top import TopCells, distinct
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
@@ -237,10 +237,10 @@ def _begin(
 ) -> tuple[NetworkFamily, NetworkModel]:
     """The network before anything is measured, and how it learns whole marginals."""
     from admeasure.families.network.family import NetworkFamily, start
-    from admeasure.families.products import device
+    from admeasure.families.products.placement import accelerator
 
     generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
-    model = start(generator, domain, total, zeros, device.accelerator())
+    model = start(generator, domain, total, zeros, accelerator())
     if pretrained is None:
         return NetworkFamily(training(options)), model
     known = generator.known(model.layout)

@@ -16,9 +16,9 @@ from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

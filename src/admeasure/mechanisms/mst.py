@@ -23,11 +23,11 @@ from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.selectors.scores import MarginalError
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 THIRD = Fraction(1, 3)

@@ -20,9 +20,9 @@ from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.reweighting import Loop, Measure, Output, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
 from admeasure.selectors.worst import Law
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

@@ -30,11 +30,11 @@ from admeasure.mechanisms.division import (
     even_rounds,
 )
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.worst import worst_marginal
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 HALF = Fraction(1, 2)

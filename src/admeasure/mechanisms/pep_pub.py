@@ -17,8 +17,8 @@ from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
 from admeasure.mechanisms.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

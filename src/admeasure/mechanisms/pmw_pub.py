@@ -26,8 +26,8 @@ from admeasure.mechanisms.reweighting import (
     plan_of,
 )
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.unit import Unit
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 

@@ -5,14 +5,8 @@ chosen by the exponential mechanism with score R, the L1 distance between the jo
 parents and the product of their marginals (section 5.3 there). The joints are then measured. As
 in PrivBayes+PGM (McKenna, Sheldon and Miklau 2019) the noisy joints are fitted by a graphical
 model. A parent set is considered when its joint is θ-useful: on average a cell holds θ times the
-noise (section 4.5), which is a public rule, and when the model with it fits.
-
-The score in counts is f(D) = ||M_XΠ - M_X M_Π / n||_1 with n the number of rows. Adding a row of
-cell (x, π) moves M_XΠ by 1, and M_X M_Π / n by
-[- n p q + n p e_π + n e_x q + e_x e_π] / (n + 1), in L1 at most (3 n + 1) / (n + 1) <= 3, where p
-and q are the shares. So f moves by at most 4 for each row added or removed. It is computed exactly:
-n f is an integer, and f is rounded down to the grid in integer arithmetic, which can move it by
-one more unit of the grid.
+noise (section 4.5), which is a public rule, and when the model with it fits. The score and its
+sensitivity are in `privacy.scores.dependence`.
 """
 
 from __future__ import annotations
@@ -22,8 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import ClassVar
-
-import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
@@ -41,11 +33,11 @@ from admeasure.mechanisms.division import (
     counting,
 )
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.score import GRID
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.dependence import Dependence
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 SELECT_SHARE = Fraction(3, 10)
@@ -169,26 +161,3 @@ class Network:
                         sets.append(frozenset(parents))
             found += [canonical((child, *parents)) for parents in sets or [frozenset()]]
         return found
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """f(D) on the grid; the child is the candidate's one column that is not placed yet."""
-
-    placed: frozenset[str]
-
-    def sensitivity(self, unit: Unit) -> int:
-        return 4 * unit.rows_changed * GRID + 1
-
-    def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
-        axis = next(i for i, c in enumerate(query.columns) if c not in self.placed)
-        joint = np.moveaxis(counts, axis, 0).reshape(counts.shape[axis], -1)
-        n = int(counts.sum())
-        if n >= 1 << 31:  # 2 n² would not fit 64 bits
-            joint = joint.astype(object)
-        child, parents = joint.sum(axis=1), joint.sum(axis=0)
-        distance = int(np.abs(n * joint - np.outer(child, parents)).sum())
-        return np.array([distance * GRID // n if n else 0])
-
-    def chosen(self, query: Query, index: int) -> Query:
-        return query

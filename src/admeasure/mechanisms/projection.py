@@ -25,11 +25,11 @@ from admeasure.mechanisms.division import (
     counting,
 )
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Marginal, Threshold
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.top import TopCells, TopMarginals, distinct
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Projection(ABC):
         return plan(self, domain, workload, unit, rho, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        from admeasure.families.products.device import accelerator
         from admeasure.families.products.family import ProductFamily
+        from admeasure.families.products.placement import accelerator
 
         return run(self, ProductFamily(self.how(), accelerator()), curator, workload, zeros)
 

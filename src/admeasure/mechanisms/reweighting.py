@@ -30,12 +30,12 @@ from admeasure.mechanisms.division import (
     even_rounds,
 )
 from admeasure.privacy.curator import Curator, epsilon_for
-from admeasure.privacy.unit import Unit
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.worst import Law, WorstCell, WorstMarginal
+from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 SELECT_SHARE = Fraction(1, 2)

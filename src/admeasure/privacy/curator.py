@@ -39,15 +39,14 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import BudgetError
+from admeasure.measurement import Measurement
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.measurement import Measurement
 from admeasure.privacy.noise import Noise
 from admeasure.privacy.race import ArrayScores
 from admeasure.privacy.reading import Ahead
-from admeasure.privacy.score import Score, StreamedScore
+from admeasure.privacy.scores.score import Score, StreamedScore
 from admeasure.privacy.truth import HOST_BYTES, Lent, of_cells
-from admeasure.privacy.unit import Unit
 from admeasure.queries import (
     Cell,
     Marginal,
@@ -57,6 +56,7 @@ from admeasure.queries import (
     from_record,
     to_record,
 )
+from admeasure.unit import Unit
 
 if TYPE_CHECKING:
     from admeasure.sources import Source

@@ -44,14 +44,14 @@ from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, SeededNoise
-from admeasure.privacy.score import GRID
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.score import GRID
 from admeasure.public.mixture import best_mixture
 from admeasure.public.read import read_public
 from admeasure.queries import Marginal, Query
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.open import held, open_source
+from admeasure.unit import Unit
 from admeasure.workload import Workload, parse_workload
 
 TOLERANCE = 0.1

@@ -13,7 +13,6 @@ from operator import index
 import numpy as np
 
 from admeasure.domain import Columns, Domain
-from admeasure.privacy.unit import Unit
 from admeasure.queries.query import (
     arrange,
     as_counts,
@@ -24,6 +23,7 @@ from admeasure.queries.query import (
     level_set,
 )
 from admeasure.queries.sensitivity import Sensitivity, of_counts, of_one_count
+from admeasure.unit import Unit
 
 
 @dataclass(frozen=True, init=False)

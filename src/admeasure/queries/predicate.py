@@ -21,10 +21,10 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError, WorkloadError
-from admeasure.privacy.unit import Unit
 from admeasure.queries.query import arrange, as_counts, check_columns
 from admeasure.queries.sensitivity import Sensitivity, of_one_count
 from admeasure.sparse import SparseCounts
+from admeasure.unit import Unit
 
 TRIED = 200
 """Made-up rows on which a function is tried."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.privacy.unit import Unit
 from admeasure.queries.sensitivity import Sensitivity
+from admeasure.unit import Unit
 
 T = TypeVar("T")
 

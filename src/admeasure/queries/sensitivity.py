@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from admeasure.privacy.unit import Neighbours, Unit
+from admeasure.unit import Neighbours, Unit
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ import numpy as np
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Model
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.score import GRID
+from admeasure.measurement import Measurement
+from admeasure.privacy.scores.score import GRID
 from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection

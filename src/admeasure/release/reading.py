@@ -25,8 +25,8 @@ from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.network.family import NetworkModel
 from admeasure.families.products.family import ProductModel
 from admeasure.families.support import SupportModel
+from admeasure.measurement import Measurement
 from admeasure.privacy.journal import Event
-from admeasure.privacy.measurement import Measurement
 from admeasure.queries import from_record
 from admeasure.release import store
 from admeasure.release.certificate import Certificate

@@ -16,8 +16,8 @@ import numpy as np
 from admeasure.domain import Columns, canonical
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.families import Model
+from admeasure.measurement import Measurement
 from admeasure.privacy.journal import Event
-from admeasure.privacy.measurement import Measurement
 from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.bounds import Answer, Bound, Evidence

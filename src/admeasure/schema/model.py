@@ -19,11 +19,11 @@ from pydantic_core import PydanticCustomError
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
+from admeasure.unit import Neighbours, Unit
 
 AnyColumn = Annotated[
     IntegerColumn | NumberColumn | StringColumn | BooleanColumn | DateColumn,

@@ -11,8 +11,8 @@ from admeasure.domain import Columns
 from admeasure.families import Model
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator
+from admeasure.privacy.scores.whole import LargestError
 from admeasure.queries import Marginal, Query
-from admeasure.selectors.scores import LargestError
 from admeasure.workload import Workload
 
 MAX_CELLS = 50_000_000

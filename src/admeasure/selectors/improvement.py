@@ -17,11 +17,11 @@ import numpy as np
 from admeasure.domain import Columns
 from admeasure.families import HALF_NORMAL, Model
 from admeasure.loop import Budget
+from admeasure.measurement import Measurement
 from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
-from admeasure.privacy.measurement import Measurement
+from admeasure.privacy.scores.whole import WEIGHT_GRID, MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
-from admeasure.selectors.scores import WEIGHT_GRID, MarginalError
 from admeasure.workload import Workload
 
 MAX_CELLS = 50_000_000

@@ -10,8 +10,8 @@ from admeasure.domain import Columns
 from admeasure.families import Model
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator
+from admeasure.privacy.scores.whole import CellError, MarginalError
 from admeasure.queries import Marginal, Query
-from admeasure.selectors.scores import CellError, MarginalError
 from admeasure.workload import Workload
 
 Law = Literal["exponential", "permute-and-flip"]

@@ -15,8 +15,8 @@ import numpy as np
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
 from admeasure.privacy.curator import epsilon_for
+from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, to_record
-from admeasure.selectors.scores import MarginalError
 
 CAUGHT_BY = {"range", "cost"}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.privacy.score import GRID, Block
+from admeasure.privacy.scores.score import GRID, Block
 from admeasure.queries import Cell, Marginal
 
 CAUGHT_BY = {"offer"}

@@ -9,9 +9,9 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.privacy.score import GRID
+from admeasure.privacy.scores.score import GRID
+from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal
-from admeasure.selectors.scores import MarginalError
 
 CAUGHT_BY = {"score"}
 

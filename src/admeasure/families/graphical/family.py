@@ -28,7 +28,7 @@ from admeasure.families.graphical.structure.junction_tree import (
     maximal,
 )
 from admeasure.families.graphical.structure.zeros import Zeros
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from admeasure.families.products.sampling import rounded
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Predicate
 
 SAMPLES = 1024

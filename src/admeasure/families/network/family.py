@@ -19,13 +19,13 @@ from admeasure.families import Codes
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
     from admeasure.families.network.training import How, State, Trained
-    from admeasure.families.products.device import Tiling
+    from admeasure.families.products.placement import Tiling
 
 
 @dataclass(frozen=True, eq=False)

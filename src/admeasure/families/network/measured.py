@@ -26,7 +26,7 @@ from admeasure.families.network import arbitrary
 from admeasure.families.network.arbitrary import Samples
 from admeasure.families.products import loss
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Predicate, Query, ThresholdCell
 
 WIDEST = 512

@@ -23,7 +23,7 @@ from admeasure.domain import Columns
 from admeasure.families.network.family import NetworkFamily, NetworkModel
 from admeasure.families.network.training import How
 from admeasure.families.support import SupportModel
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 
 STAGES = 24

@@ -19,7 +19,7 @@ and in JAX, with padded shapes, so that few compilations serve a whole run:
     value = loss.table_loss(P, data)                    the same over all cells of the marginals
     optimise.minimise(P, layout, log, total, how)       P, fitted by Adam
 
-The scores take any model with `blocks(query)` and `device_scores(query, exact)`, such as
+The scores take any model with `blocks(query)` and `placed`, such as
 `ProductModel`; the losses take any array of this shape, so a network's output serves as well.
 
 `family.ProductModel` holds such rows as a model: answers, samples (randomised rounding), stores.

@@ -17,14 +17,13 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError
 from admeasure.families import Codes
 from admeasure.families.products import sampling
+from admeasure.families.products.placement import Placed, Tiling
 from admeasure.families.products.tensor import Answers, Layout, marginals
-from admeasure.privacy.measurement import Measurement
-from admeasure.privacy.truth import Lent
+from admeasure.measurement import Measurement
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.products.device import TileBatch, Tiling
     from admeasure.families.products.optimise import How
 
 DOUBLE_NUMBERS = 1 << 26
@@ -76,19 +75,15 @@ class ProductModel:
     def _host(self) -> np.ndarray:
         return np.asarray(self.P)
 
-    def device_scores(
-        self, queries: Sequence[Marginal | Threshold], exact: Lent
-    ) -> Iterator[TileBatch] | None:
-        """|exact - answers| on the grid, made on the accelerator where there is one."""
-        from admeasure.families.products import device
-
-        if self.accelerator is None or not device.fits(self.total):
+    @property
+    def placed(self) -> Placed | None:
+        """The rows on the accelerator that scores are to be made on; None for in memory."""
+        if self.accelerator is None:
             return None
-        return device.scores(self.placed, self.layout, self.total, queries, exact, self.accelerator)
+        return Placed(self._on_device, self.layout, self.total, self.accelerator)
 
     @cached_property
-    def placed(self) -> Any:
-        """`P` on the device."""
+    def _on_device(self) -> Any:
         from jax import numpy as jnp
 
         return jnp.asarray(self.P)
@@ -139,5 +134,5 @@ class ProductFamily:
     def update(self, model: ProductModel, log: Sequence[Measurement]) -> ProductModel:
         from admeasure.families.products.optimise import minimise
 
-        start = model.P if model.accelerator is None else model.placed
+        start = model.P if model.placed is None else model.placed.P
         return replace(model, P=minimise(start, model.layout, log, model.total, self.how))

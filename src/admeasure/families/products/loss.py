@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, ThresholdCell
 
 TILE = 64

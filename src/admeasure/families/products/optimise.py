@@ -36,7 +36,7 @@ import optax
 
 from admeasure.families.products import loss
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy.measurement import Measurement
+from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, ThresholdCell
 
 NEWTON_STEPS = 4

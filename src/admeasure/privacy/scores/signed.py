@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admeasure.privacy.score import GRID, GRID_BITS, to_grid
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.score import GRID, GRID_BITS, to_grid
 from admeasure.queries import AtLeast, Marginal, Query, Threshold
+from admeasure.unit import Unit
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Scores of the papers, in exact integers (see `admeasure.privacy.score`).
+"""Scores of the papers, in exact integers (see `admeasure.privacy.scores.score`).
 
 For both scores the argument is the same. `counts` is the integer table M_r(D), `e` the model's
 answer on the grid, fixed by what was released before. Between neighbours M_r changes by at most
@@ -17,9 +17,9 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import ResourceError
-from admeasure.privacy.score import GRID, GRID_BITS, LARGEST, to_grid
-from admeasure.privacy.unit import Unit
+from admeasure.privacy.scores.score import GRID, GRID_BITS, LARGEST, to_grid
 from admeasure.queries import Marginal, Query, Threshold
+from admeasure.unit import Unit
 
 WEIGHT_GRID = 1 << 12
 """The largest weight of a round as a whole number; the others are rounded relative to it."""

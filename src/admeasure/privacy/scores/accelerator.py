@@ -1,8 +1,8 @@
 """Scores of product rows on an accelerator, many tiles of cells in one call.
 
-The same integers as on the host: the model's answers are rounded to the grid of `privacy.score` (a
+The same integers as on the host: the model's answers are rounded to the grid of `scores.score` (a
 public number), from there on arithmetic is in 32-bit integers, which hold them exactly as long as
-`fits` says so. Exact counts are copied to the device and never come back.
+`fits_32_bits` says so. Exact counts are copied to the device and never come back.
 
 Cut the columns of a query into `lead | trail` and its answers are a matrix, lead cells × trail
 cells. It is covered by rectangles of at most `tile`; a `batch` of them, of one query or of several,
@@ -34,11 +34,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from admeasure.families.products import tiles
+from admeasure.families.products.placement import Placed, Tiling
 from admeasure.families.products.tensor import Layout, at_least_of
-from admeasure.families.products.tiles import Cells, Static, Tiles, Truth
 from admeasure.privacy.race import Ints
-from admeasure.privacy.score import GRID
+from admeasure.privacy.scores import tiles
+from admeasure.privacy.scores.score import GRID
+from admeasure.privacy.scores.tiles import Cells, Static, Tiles, Truth
 from admeasure.privacy.truth import Lent
 from admeasure.queries import Marginal, Query, Threshold
 
@@ -46,51 +47,17 @@ NOWHERE = 2**31 - 1
 """A place beyond all scores."""
 
 CLIP = 2**30 // GRID
-"""Rows. A count on the grid, and a model answer of a total that `serves`, stay below 2**30."""
+"""Rows. A count on the grid, and an answer of a total that `fits_32_bits` allows, < 2**30."""
 
 Asked = Marginal | Threshold
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """How an accelerator is used."""
-
-    tile: tuple[int, int] = (128, 4096)
-    """The most lead cells × trail cells of a tile."""
-
-    batch: tuple[int, int] = (16, 256)
-    """Tiles of a call: few where all that is asked fits, else many."""
-
-    group: int = 32
-    groups: int = 1 << 14
-    many_groups: int = 1 << 18
-    """Groups that come back: with every batch, and where a race asks for more."""
-
-    part: int = 4096
-    """Cells that occur, for each tile of a batch, that are brought in by one call."""
-
-    asked: int = 1 << 14
-    """Positions whose scores are fetched by one call."""
-
-
-def accelerator() -> Tiling | None:
-    """How the accelerator that is here is used; None where there is none."""
-    return None if jax.default_backend() == "cpu" else Tiling()
-
-
-def fits(total: float) -> bool:
-    """Whether scores of so many rows fit 32 bits."""
-    return 0 <= 2 * total * GRID < 2**31
-
-
-def scores(
-    P: Any, layout: Layout, total: float, queries: Sequence[Asked], exact: Lent, tiling: Tiling
-) -> Iterator[TileBatch]:
+def scored(placed: Placed, queries: Sequence[Asked], exact: Lent) -> Iterator[TileBatch]:
     """|exact - answers| for all cells of the queries, a batch of tiles at a time."""
     before = None
-    for plan in plans(layout, tuple(queries), tiling):
+    for plan in plans(placed.layout, tuple(queries), placed.tiling):
         truth = exact.copied(plan, partial(_placed, plan, exact), _nbytes)
-        made = tiles.scored(P, plan.tiles, truth, total * GRID, static=plan.static)
+        made = tiles.scored(placed.P, plan.tiles, truth, placed.total * GRID, static=plan.static)
         if before is not None:
             yield before
         before = TileBatch(plan, DeviceScores(plan, *made))

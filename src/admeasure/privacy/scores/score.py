@@ -19,8 +19,8 @@ from admeasure.errors import ResourceError
 from admeasure.privacy.race import Scores
 from admeasure.privacy.truth import Exact as Exact
 from admeasure.privacy.truth import Lent
-from admeasure.privacy.unit import Unit
 from admeasure.queries import Query
+from admeasure.unit import Unit
 
 GRID_BITS = 12
 GRID = 1 << GRID_BITS
@@ -36,6 +36,11 @@ def to_grid(answers: np.ndarray) -> np.ndarray:
     if not np.all(np.abs(scaled) < LARGEST * GRID):
         raise ResourceError("A model answer is not finite or beyond 2**37 rows.")
     return scaled.astype(np.int64)
+
+
+def fits_32_bits(total: float) -> bool:
+    """Whether the errors of a model of so many rows fit 32-bit integers on the grid."""
+    return 0 <= 2 * total * GRID < 2**31
 
 
 class Score(Protocol):

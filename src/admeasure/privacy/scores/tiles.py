@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from admeasure.families.products.loss import HIGHEST, QUICK
-from admeasure.privacy.score import GRID
+from admeasure.privacy.scores.score import GRID
 
 AT_ONCE = 8
 """Tiles that are worked on together."""
