@@ -41,10 +41,10 @@ from admeasure.privacy.scores import tiles
 from admeasure.privacy.scores.accelerator import DeviceScores, Plan, TileBatch, plans, scored
 from admeasure.privacy.scores.score import GRID, to_grid
 from admeasure.privacy.truth import Exact, Lent
-from admeasure.privacy.unit import Neighbours, Unit
 from admeasure.queries import Marginal, Threshold, from_record
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours, Unit
 from admeasure.workload import Workload, parse_workload
 
 ALPHA = 1e-8

@@ -17,9 +17,9 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import FileJournal, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.scores.whole import CellError
 from admeasure.queries import Marginal
 from admeasure.schema import Schema
-from admeasure.selectors.scores import CellError
 from admeasure.sources.memory import MemorySource
 
 
