@@ -20,11 +20,8 @@ from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
-from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import GraphicalModel
-from admeasure.families.network.family import NetworkModel
-from admeasure.families.products.family import ProductModel
-from admeasure.families.support import SupportModel
+from admeasure.families.registry import MODELS
 from admeasure.measurement import Measurement
 from admeasure.privacy.journal import Event
 from admeasure.queries import from_record
@@ -34,17 +31,6 @@ from admeasure.schema import Schema
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
-MODELS = {
-    model.kind: model
-    for model in (
-        AnswersModel,
-        ExplicitModel,
-        NetworkModel,
-        ProductModel,
-        SupportModel,
-        GraphicalModel,
-    )
-}
 EVENTS = ("intent", "measure", "choose", "flip", "statistic")
 
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])
