@@ -2,6 +2,7 @@
 import { $, $$, code, data, later, make, percent, post, queued, small, table, whole } from "./tools.js";
 
 let state;
+let shown = {}; // the plan on the page: only that one can be started, and once
 
 function budget() {
   const found = Object.fromEntries($$("[data-key]").map((input) => [input.dataset.key, input.value]));
@@ -16,13 +17,14 @@ function budget() {
 export function start(follow) {
   state = data("state");
   for (const input of $$("[data-key], #book-choice")) input.addEventListener("input", () => { fields(); plan(); });
-  $("#start").addEventListener("click", (event) => {
+  $("#start").addEventListener("click", async (event) => {
     const asked = budget();
     if ($("#book-choice").value === "+" && !(asked.dataset.trim() && asked.total.trim())) {
       $("#plan-problem").textContent = "A new data set needs a name and a total.";
       return;
     }
-    follow(`/tables/${state.table}/start`, { budget: asked }, event.target);
+    const found = await follow(`/tables/${state.table}/start`, { budget: asked, ...shown }, event.target);
+    if (found.status === 409) planNow();
   });
   fields();
   planNow();
@@ -43,6 +45,7 @@ const planNow = queued(async () => {
     $("#book-left").textContent = "";
     return;
   }
+  shown = { shown: found.shown, nonce: found.nonce };
   show(found, asked);
 });
 const plan = later(planNow);
