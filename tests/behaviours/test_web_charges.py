@@ -190,7 +190,8 @@ def interrupted(page: LocalPage, table: str) -> str:
     start = shown(page, table, mechanism="aim", dataset=f"book {table}", total="5")
     address = page.post(f"/tables/{table}/start", start)["next"]
     run = page.folder / address.strip("/")
-    while not (run / "release.partial").is_dir():
+    journal = run / "release.partial" / "journal.jsonl"
+    while not (journal.exists() and b'"measure"' in journal.read_bytes()):
         assert not (run / "ended.json").exists(), "it ended before it could be cancelled"
     page.post(f"{address}/cancel", {})
     assert page.ended(address) == "stopped"

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from admeasure.sources.address import printable
 from admeasure.web.runs import Request, command
 from admeasure.web.workspace import TableFolder, Workspace
 
@@ -102,7 +103,7 @@ def for_run(request: Request, path: Path) -> Code:
         "import admeasure",
         "",
         "release = admeasure.fit(",
-        f"    {request.data!r},",
+        f"    {printable(request.data)!r},",
         f"    {places['--schema']!r},",
         f"    workload={places['--workload']!r},",
         f"    mechanism=admeasure.{maker}({given}),",
@@ -110,7 +111,7 @@ def for_run(request: Request, path: Path) -> Code:
         f"    out={places['--out']!r},",
     ]
     if request.public:
-        lines.append(f"    public={request.public!r},")
+        lines.append(f"    public={printable(request.public)!r},")
     if request.dataset:
         book = f"admeasure.ChargeTo({request.ledger!r}, {request.dataset!r})"
         lines.append(f"    charge_to={book},")

@@ -16,7 +16,7 @@ function budget() {
 
 export function start(follow) {
   state = data("state");
-  for (const input of $$("[data-key], #book-choice")) input.addEventListener("input", () => { fields(); plan(); });
+  for (const input of $$("[data-key], #book-choice")) input.addEventListener("input", () => { $("#start").disabled = true; fields(); plan(); });
   $("#start").addEventListener("click", async (event) => {
     const asked = budget();
     if ($("#book-choice").value === "+" && !(asked.dataset.trim() && asked.total.trim())) {
@@ -38,7 +38,8 @@ const planNow = queued(async () => {
   const asked = budget();
   const found = await post(`/tables/${state.table}/budget/plan`, { budget: asked });
   $("#plan-problem").textContent = found.error ?? "";
-  $("#start").disabled = Boolean(found.error);
+  // While the plan on the page is not the one for what is typed, there is nothing to start.
+  $("#start").disabled = Boolean(found.error) || JSON.stringify(asked) !== JSON.stringify(budget());
   if (found.error) {
     $("#plan").replaceChildren();
     $("#plan-state").textContent = "This cannot be run.";
