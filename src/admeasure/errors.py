@@ -6,11 +6,17 @@ holds a value or a count from the private table: these errors may be shown and l
 
 from __future__ import annotations
 
+LONGEST_LINE = 800
+"""Of a message: what it quotes may be as long as a hostile file makes it."""
+
 
 class AdmeasureError(Exception):
     """Base of every error a user can cause. Anything else that escapes is a fault of ours."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__("\n".join(map(_shortened, message.split("\n"))))
 
 
 class UsageError(AdmeasureError):
@@ -58,3 +64,10 @@ class ResourceError(AdmeasureError):
 class LimitReached(ResourceError):
     """A run under way reached the end of its memory or time: with more, the same run would go on.
     Any other `ResourceError` of a run comes again when it is resumed."""
+
+
+def _shortened(line: str) -> str:
+    """The line without its middle, where it is too long: its end says what to do."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[: LONGEST_LINE // 2]} … {line[-LONGEST_LINE // 2 :]}"

@@ -36,6 +36,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
 from admeasure.release import Release, store
 from admeasure.schema import Schema
+from admeasure.untrusted import rational, read_json
 from admeasure.workload import Workload
 
 SETTINGS, FINISHED, JOURNAL = "run.json", "finished.json", "journal.jsonl"
@@ -144,12 +145,23 @@ class Run:
                 raise UsageError(
                     f"{self._target} is the release of another run. Move it away, then resume."
                 )
-            spent = Fraction(json.loads((self._folder / FINISHED).read_text())["spent"])
+            spent = self._finished()
             self._settle(spent)
             self._drop()
         finally:
             journal.close()
         return release
+
+    def _finished(self) -> Fraction:
+        """What the interrupted run had spent when it wrote its release."""
+        assert self._folder is not None
+        try:
+            return rational(read_json(self._folder / FINISHED)["spent"])
+        except (UsageError, KeyError, ValueError):
+            raise UsageError(
+                f"{self._folder} cannot be settled: its {FINISHED} is damaged. The release stands; "
+                "remove the folder. What was reserved stays charged."
+            ) from None
 
     def __enter__(self) -> Journal:
         """Open the journal and reserve the budget, as far as the interrupted run did not."""
@@ -301,9 +313,9 @@ class Run:
         """The token of the interrupted run, if its settings are those of this one."""
         assert self._folder is not None
         try:
-            stored = json.loads((self._folder / SETTINGS).read_text())
+            stored = read_json(self._folder / SETTINGS)
             settings, token = dict(stored["settings"]), str(stored["token"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (UsageError, ValueError, KeyError, TypeError):
             raise UsageError(
                 f"{self._folder} cannot be resumed: its run.json cannot be read. Remove the "
                 "folder and run anew; what was reserved stays charged."

@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Break, int, str]] = {
     "missing value": (with_table(",f,1"), 3, "'age' has missing values"),
     "a row too short": (with_table("1,f"), 3, "more or fewer fields"),
     # the schema
-    "no schema file": (with_option(schema="nowhere.toml"), 3, "no schema file 'nowhere.toml'"),
+    "no schema file": (with_option(schema="nowhere.toml"), 3, "no schema file nowhere.toml"),
     "not TOML": (with_file("s.toml", "[table", schema="s.toml"), 3, "not valid TOML"),
     "a TODO": (with_schema("maximum = 99", 'maximum = "TODO"'), 3, "maximum = TODO"),
     "no maximum": (with_schema("maximum = 99", ""), 3, "'age' has no maximum"),

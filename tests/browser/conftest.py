@@ -60,28 +60,14 @@ def chromium() -> Iterator[Any]:
 class Server:
     """A running `admeasure ui`."""
 
-    address: str
+    url: str
     folder: Path
     start: Path
     process: subprocess.Popen[str]
-    root: str = ""
-    """The page's place, once a browser was let in."""
 
     @property
     def origin(self) -> str:
-        return self.address.split("/?")[0]
-
-    @property
-    def file(self) -> Path:
-        """What a browser is opened with."""
-        (found,) = self.folder.glob("open-*.html")
-        return found
-
-    def enter(self, page: Any) -> None:
-        """Come in as a browser does that `admeasure ui` has opened."""
-        page.goto(self.file.as_uri())
-        page.wait_for_selector("body[data-ready]")
-        self.root = page.url.rstrip("/")
+        return self.url.split("/?")[0]
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -127,7 +113,8 @@ def open_tab(chromium: Any, server: Server) -> Iterator[Callable[..., Tab]]:
         tab.page.on("pageerror", lambda e: tab.errors.append(f"script: {e}"))
         tab.page.on("console", lambda m: _keep(tab, m))
         tab.page.on("dialog", lambda d: (tab.errors.append(f"dialog: {d.message}"), d.dismiss()))
-        server.enter(tab.page)
+        tab.page.goto(server.url)
+        tab.page.wait_for_selector("body[data-ready]")
         tabs.append(tab)
         return tab
 
@@ -136,8 +123,7 @@ def open_tab(chromium: Any, server: Server) -> Iterator[Callable[..., Tab]]:
         context.close()
     for tab in tabs:
         assert tab.errors == []
-        ours = (server.origin, server.file.as_uri(), "data:", "blob:")
-        outside = [u for u in tab.requests if not u.startswith(ours)]
+        outside = [u for u in tab.requests if not u.startswith((server.origin, "data:", "blob:"))]
         assert outside == [], "a request left the machine"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from admeasure.release import Release
-from conftest import ARGUMENTS, Server, serve
+from conftest import ARGUMENTS, serve
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 LARGEST = 200_000
@@ -33,7 +33,7 @@ def main(adult: Path | None) -> None:
         try:
             page = browser.new_page(viewport={"width": 1180, "height": 820})
             page.set_default_timeout(120_000)
-            walk(page, server)
+            walk(page, server.url)
             made = next(server.folder.glob("tables/*/runs/1/release"))
             reports(browser, Release.load(made), next(server.folder.glob("demo/*.csv")), start)
             if adult is not None:
@@ -46,9 +46,10 @@ def main(adult: Path | None) -> None:
             shutil.rmtree(start)
 
 
-def walk(page: Any, server: Server) -> None:
+def walk(page: Any, url: str) -> None:
     """Every step."""
-    server.enter(page)
+    page.goto(url)
+    page.wait_for_selector("body[data-ready]")
     keep(page, "ui-1-table")
     page.click("#demo")
     page.wait_for_selector("#schema-state.fine")
@@ -92,7 +93,7 @@ def walk(page: Any, server: Server) -> None:
     page.click("text=compare runs")
     page.wait_for_selector("table.compare")
     keep(page, "ui-7-compare")
-    page.goto(f"{server.root}/book")
+    page.goto(url.split("/?")[0] + "/book")
     keep(page, "ui-8-book")
 
 

@@ -107,13 +107,17 @@ def sample(
         int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
     ] = None,
     *,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option("--spreadsheet-safe", help="Mark CSV texts that would run as formulas."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
     json: Json = False,
 ) -> None:
     """Write synthetic rows. Costs no budget."""
     from admeasure.cli import asking
 
-    asking.sample(release, out, rows, seed, force=force, json=json)
+    asking.sample(release, out, rows, seed, safe=spreadsheet_safe, force=force, json=json)
 
 
 @app.command()

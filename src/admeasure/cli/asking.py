@@ -7,20 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.cli.concluding import lines as conclusion_lines
-from admeasure.cli.console import banner, progress, say, say_json, table
+from admeasure.cli.console import banner, progress, say, say_json, table, warn
 from admeasure.cli.files import refuse_suffix, refuse_to_overwrite
 from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
+from admeasure.schema.spreadsheet import columns_with_formulas, safe_columns
 from admeasure.schema.write import write_table
 from admeasure.workload import load_questions
 
 
 def sample(
-    path: Path, out: Path, rows: int | None, seed: int | None, *, force: bool, json: bool
+    path: Path,
+    out: Path,
+    rows: int | None,
+    seed: int | None,
+    *,
+    safe: bool,
+    force: bool,
+    json: bool,
 ) -> None:
     refuse_to_overwrite(out, force=force)
     refuse_suffix(out)
+    csv = out.suffix.lower() == ".csv"
+    if safe and not csv:
+        raise UsageError("--spreadsheet-safe is for CSV files. Name one, or leave it out.")
     if rows is not None and rows < 0:
         raise UsageError(f"-n must not be negative; it is {rows}.")
     release = Release.load(path)
@@ -29,8 +40,14 @@ def sample(
         tell = make(f"sampling {count:,} rows")
         columns = release.sample_columns(count, seed=seed)
         tell(0.5)
-        write_table(columns, out)
+        write_table(safe_columns(columns) if safe else columns, out, quote_texts=safe)
         tell(1.0)
+    risky = [] if safe or not csv else columns_with_formulas(release.schema)
+    if risky:
+        warn(
+            f"A spreadsheet would run texts of {', '.join(risky)} as formulas. For one, sample "
+            "with --spreadsheet-safe."
+        )
     stamp = release.certificate.stamp
     if json:
         say_json({"rows": count, "columns": list(columns), "file": str(out), "stamp": stamp})

@@ -34,9 +34,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admeasure.errors import SchemaError, WorkloadError
+from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.queries import AtLeast, Marginal, Query, Where
-from admeasure.workload.files import check_keys, parse_toml, read_text, tables, whole_number
+from admeasure.untrusted import parse_toml, read_text
+from admeasure.workload.files import check_keys, tables, whole_number
 
 if TYPE_CHECKING:
     from admeasure.schema import Schema
@@ -74,12 +75,14 @@ class Conclusion:
 
 def load_conclusions(path: str | Path, schema: Schema) -> list[Conclusion]:
     """The conclusions of a file, in the file's order."""
-    return parse_conclusions(read_text(Path(path)), schema, name=str(path))
+    return parse_conclusions(
+        read_text(Path(path), WorkloadError, missing=UsageError), schema, name=str(path)
+    )
 
 
 def parse_conclusions(text: str, schema: Schema, *, name: str = "conclusions") -> list[Conclusion]:
     """The conclusions of a TOML text; `name` is what errors call it."""
-    document = parse_toml(text, name)
+    document = parse_toml(text, name, WorkloadError)
     unknown = [key for key in document if key != "conclusion"]
     if unknown:
         raise WorkloadError(

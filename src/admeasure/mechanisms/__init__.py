@@ -68,7 +68,8 @@ def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
         option = given.replace("-", "_")
         if option not in hints:
             known = ", ".join("--" + h.replace("_", "-") for h in hints) or "no options"
-            raise UsageError(f"{name} has no option --{given}. It takes {known}.")
+            shown = given if given.isprintable() else repr(given)
+            raise UsageError(f"{name} has no option --{shown}. It takes {known}.")
         values[option] = _parsed(name, given, text, hints[option])
     return cls(**values)
 

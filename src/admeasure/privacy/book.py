@@ -43,6 +43,7 @@ from admeasure.privacy.account import (
     refusal,
 )
 from admeasure.privacy.convert import epsilon_of, rho_of
+from admeasure.untrusted import rational
 
 T = TypeVar("T")
 Rho = Fraction | float | int
@@ -282,8 +283,8 @@ def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name 
 
 def _rho(value: Rho) -> Fraction:
     try:
-        return Fraction(value)
-    except (ValueError, OverflowError, TypeError):
+        return rational(value)
+    except ValueError:
         raise UsageError(f"rho must be a finite number; it is {value!r}.") from None
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from admeasure.errors import BudgetError, UsageError
+from admeasure.untrusted import rational
 
 APPLICATION_ID = 0x61646D62  # "admb"
 FORMAT = 1
@@ -119,8 +120,8 @@ def check_whole(db: sqlite3.Connection, path: Path) -> None:
 def exact(text: str, path: Path) -> Fraction:
     """A stored rational."""
     try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        return rational(text)
+    except ValueError:
         raise _damaged(path) from None
 
 

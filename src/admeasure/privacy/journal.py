@@ -22,19 +22,22 @@ import fcntl
 import hashlib
 import json
 import math
+import operator
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from admeasure.errors import AdmeasureError, ReleaseError, UsageError
+from admeasure.privacy.events import Event
+from admeasure.untrusted import parse_json, read_bytes
 
-Event = dict[str, Any]
+LARGEST_MEGABYTES = 65536.0
+"""Of a journal: it holds every noisy answer of its run."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,15 @@ def longest_packed(shape: tuple[int, ...]) -> int:
 
 
 def unpack(packed: Event) -> np.ndarray:
-    raw = zlib.decompress(base64.b64decode(packed["zlib"]))
-    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(packed["shape"])
+    """The array; a `ReleaseError` where the text does not hold as many numbers as it says."""
+    try:
+        shape = tuple(map(operator.index, packed["shape"]))
+        length = 8 * math.prod(shape)
+        # One byte more than announced tells a text that unpacks to more than it says.
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed["zlib"]), length + 1)
+        return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(shape)
+    except (zlib.error, ValueError, TypeError, KeyError, OverflowError):
+        raise ReleaseError("The values of a record are damaged. Restore the folder.") from None
 
 
 def without_values(event: Event) -> Event:
@@ -170,7 +180,10 @@ class FileJournal(Journal):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except IsADirectoryError:
+            raise ReleaseError(f"{path} is a folder and no journal. Restore it.") from None
         try:
             self._lock()
             self._end = self._read()
@@ -211,14 +224,13 @@ class FileJournal(Journal):
 
     def _read(self) -> int:
         """Take in the whole records; the length of the file up to their end."""
-        end, raw = 0, self._path.read_bytes()
+        end, raw = 0, read_bytes(self._path, ReleaseError, largest_megabytes=LARGEST_MEGABYTES)
         for line in raw.splitlines(keepends=True):
-            try:
-                event = json.loads(line)
-            except ValueError:
+            if not line.endswith(b"\n") or not line.startswith(b"{") or b"\0" in line:
                 break
-            if not line.endswith(b"\n") or not isinstance(event, dict) or "event" not in event:
-                break
+            event = parse_json(line, f"A line of {self._path}", ReleaseError)
+            if not isinstance(event.get("event"), str):
+                raise ReleaseError(f"{self._path} is damaged: a line of it is not a record.")
             super()._append(event)
             end += len(line)
         if b"\n" in raw[end:].rstrip(b"\0\n"):

@@ -7,7 +7,6 @@ header.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,10 +19,13 @@ from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
+from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import GraphicalModel
-from admeasure.families.registry import MODELS
+from admeasure.families.network.family import NetworkModel
+from admeasure.families.products.family import ProductModel
+from admeasure.families.support import SupportModel
 from admeasure.measurement import Measurement
-from admeasure.privacy.journal import Event
+from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
 from admeasure.queries import from_record
 from admeasure.release import store
 from admeasure.release.certificate import Certificate
@@ -31,7 +33,17 @@ from admeasure.schema import Schema
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
-EVENTS = ("intent", "measure", "choose", "flip", "statistic")
+MODELS = {
+    model.kind: model
+    for model in (
+        AnswersModel,
+        ExplicitModel,
+        NetworkModel,
+        ProductModel,
+        SupportModel,
+        GraphicalModel,
+    )
+}
 
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])
 _FACTS = TypeAdapter(dict[str, int | float])
@@ -39,7 +51,11 @@ _FACTS = TypeAdapter(dict[str, int | float])
 
 def parts(folder: Path) -> dict[str, Any]:
     """The fields of the release at `folder`, or a `ReleaseError`."""
-    head, files = store.read_folder(folder)
+    return parts_of(*store.read_folder(folder), str(folder))
+
+
+def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -> dict[str, Any]:
+    """The same, of the head and the files of a folder."""
     try:
         schema = Schema.loads(files["schema.toml"].decode())
         workload = Workload.loads(files["workload.toml"].decode())
@@ -67,10 +83,7 @@ def parts(folder: Path) -> dict[str, Any]:
 
 def read_log(content: bytes) -> tuple[Event, ...]:
     """The events of log.jsonl."""
-    events = tuple(json.loads(line) for line in content.splitlines())
-    if not all(isinstance(e, dict) and isinstance(e.get("event"), str) for e in events):
-        raise ReleaseError("log.jsonl holds a line that is no event. Fetch the release again.")
-    return events
+    return tuple(read_event(line, "log.jsonl") for line in content.splitlines())
 
 
 def _measurements(
@@ -82,7 +95,7 @@ def _measurements(
         query, array, sigma = from_record(record["query"]), values[f"m{i}"], float(record["sigma"])
         query.validate(domain)
         fits = array.dtype == np.int64 and array.shape == query.shape(domain)
-        if not (fits and math.isfinite(sigma) and sigma >= 0):
+        if not (fits and 0 <= sigma <= LARGEST_SIGMA):
             raise ReleaseError(f"The measurement number {i} of the release is not sound.")
         found.append(Measurement(query, array, sigma))
     return tuple(found)

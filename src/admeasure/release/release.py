@@ -26,6 +26,7 @@ from admeasure.release.display import Counts, release_html, write_report
 from admeasure.release.reading import parts
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
+from admeasure.schema.spreadsheet import safe_columns
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question, Workload, load_questions, question
 
@@ -57,15 +58,23 @@ class Release:
         return max(0, round(self.model.total))
 
     def sample(
-        self, rows: int | None = None, *, seed: int | None = None, as_: Library | None = None
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        as_: Library | None = None,
+        spreadsheet_safe: bool = False,
     ) -> Any:
         """Synthetic rows, as many as the table is believed to have where none are asked for.
 
         They come in the type of the frame that was fitted, as a dict of columns where there was
-        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here.
+        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here. With
+        `spreadsheet_safe` texts that a spreadsheet would run as formulas have an apostrophe in
+        front (`admeasure.schema.spreadsheet`).
         """
         like = self.like if as_ is None else frame_of(as_)
-        return to_frame(self.sample_columns(rows, seed=seed), like)
+        columns = self.sample_columns(rows, seed=seed)
+        return to_frame(safe_columns(columns) if spreadsheet_safe else columns, like)
 
     def sample_columns(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, Any]:
         """The same, as a dict of columns."""

@@ -31,6 +31,7 @@ import numpy as np
 from admeasure.errors import AdmeasureError, ReleaseError, ResourceError, UsageError
 from admeasure.privacy.journal import flush_folder
 from admeasure.sources.limits import available_megabytes
+from admeasure.untrusted import parse_json
 
 FORMAT = 1
 FILES = ("schema.toml", "workload.toml", "measurements.npz", "model.npz", "log.jsonl")
@@ -158,9 +159,9 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 def read_head(path: Path) -> dict[str, Any]:
     """release.json, of a format that is known here."""
     try:
-        head = json.loads(read_plain(path / "release.json"))
+        head = parse_json(read_plain(path / "release.json"), "release.json", ReleaseError)
         version, hashes = head["format"], head["sha256"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ReleaseError, KeyError):
         raise ReleaseError(
             f"{path / 'release.json'} is damaged. Fetch the release again."
         ) from None

@@ -7,7 +7,6 @@ several. Schemas are public, so messages quote them freely.
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from admeasure.schema.column import Part
 from admeasure.schema.model import Privacy, Schema, Table, ZeroEntry, repeated_names
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
+from admeasure.untrusted import parse_toml, read_text
 
 PLACEHOLDER = "TODO"
 KINDS: dict[str, type[Part]] = {
@@ -45,25 +45,11 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 def load(path: str | Path) -> Schema:
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SchemaError(f"There is no schema file {quoted(str(path))}. Check the path.") from None
-    except IsADirectoryError:
-        raise SchemaError(f"{quoted(str(path))} is a folder. Name the schema file in it.") from None
-    except UnicodeDecodeError:
-        raise SchemaError(f"{quoted(str(path))} is not UTF-8 text. Save it as UTF-8.") from None
-    except OSError as error:
-        raise SchemaError(f"Cannot read {quoted(str(path))}: {error.strerror}.") from None
-    return loads(text, name=path.name)
+    return loads(read_text(path, SchemaError, called="schema file"), name=path.name)
 
 
 def loads(text: str, *, name: str = "schema") -> Schema:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SchemaError(f"{name} is not valid TOML: {error}.") from None
-    return validate(document, name=name)
+    return validate(parse_toml(text, name, SchemaError), name=name)
 
 
 def validate(document: Mapping[str, Any], *, name: str = "schema") -> Schema:

@@ -25,8 +25,9 @@ _FORMATS = {
 }
 
 
-def write_table(columns: Mapping[str, Any], path: str | Path) -> None:
-    """Write columns of values (as `decode` gives them) to `path`, by its suffix."""
+def write_table(columns: Mapping[str, Any], path: str | Path, *, quote_texts: bool = False) -> None:
+    """Write columns of values (as `decode` gives them) to `path`, by its suffix; with `quote_texts`
+    every text of a CSV file is quoted, so that none is divided by another separator."""
     path = Path(path)
     form = _FORMATS.get(path.suffix.lower())
     if form is None:
@@ -47,6 +48,10 @@ def write_table(columns: Mapping[str, Any], path: str | Path) -> None:
     )
     import duckdb  # late: answering a question needs none of it
 
+    if quote_texts and path.suffix.lower() == ".csv":
+        texts = [n for n, (_, kind) in zip(columns, arrays, strict=True) if kind == "VARCHAR"]
+        quoted_names = ", ".join('"' + n.replace('"', '""') + '"' for n in texts)
+        form += f", FORCE_QUOTE ({quoted_names})" if texts else ""
     with _in_place_of(path) as beside, duckdb.connect() as connection:
         # 0: arrays of objects are texts; DuckDB would otherwise guess from the first thousand.
         connection.execute("SET pandas_analyze_sample = 0")

@@ -38,6 +38,7 @@ FORMATS: dict[str, Format] = {
     ".pq": "parquet",
     ".duckdb": "duckdb",
 }
+LONGEST_PATH = 4096
 _DELIMITERS = ",;\t|"
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
@@ -84,7 +85,7 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
     form = formats.pop()
     if form == "duckdb" and len(paths) > 1:
         raise UsageError("Several DuckDB files are given. Give one.")
-    found = len(given) == 1 and not Path(given[0]).expanduser().is_file()
+    found = len(given) == 1 and not os.path.isfile(os.path.expanduser(given[0]))
     return Location(form, tuple(paths), given=str(given[0]) if found else None)
 
 
@@ -97,23 +98,27 @@ def _from_url(url: str, scheme: str) -> Location:
             "postgres://, bigquery://, snowflake://, spark:, and paths of "
             f"{', '.join(FORMATS)} files."
         )
-    parts = urlsplit(url)
-    query = parse_qs(parts.query, keep_blank_values=True)
+    try:
+        parts = urlsplit(url)
+        query = parse_qs(parts.query, keep_blank_values=True)
+    except ValueError:  # brackets that hold no address of a host
+        raise UsageError("A DuckDB address has the form duckdb:///FILE?table=NAME.") from None
     if parts.netloc or not parts.path.strip("/") or set(query) - {"table"}:
         raise UsageError("A DuckDB address has the form duckdb:///FILE?table=NAME.")
     path = Path(unquote(parts.path))
-    if not path.exists():  # three slashes may also begin a path from the current folder
+    if not os.path.exists(path):  # three slashes may also begin a path from the current folder
         path = Path(unquote(parts.path).lstrip("/"))
     return Location("duckdb", (_file(path),), query.get("table", [None])[0])
 
 
 def _expand(given: str | Path) -> list[Path]:
-    path = Path(given).expanduser()
-    if path.is_dir():
+    path = Path(os.path.expanduser(given))
+    if os.path.isdir(path):
         return _inside(path)
-    if path.exists() or not glob.has_magic(str(path)):
+    if os.path.exists(path) or not glob.has_magic(str(path)):
         return [_file(path)]
-    found = sorted(glob.glob(str(path), recursive=True))
+    # Matching takes time with the square of a pattern's brackets.
+    found = sorted(glob.glob(str(path), recursive=True)) if len(str(path)) <= LONGEST_PATH else []
     if not found:
         raise UsageError(f"No file matches {quoted(printable(given))}. Check the pattern.")
     return [_file(Path(one), str(given)) for one in found if not Path(one).is_dir()]
@@ -137,7 +142,7 @@ def _is_table(name: str) -> bool:
 
 
 def _file(path: Path, given: str | None = None) -> Path:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UsageError(f"There is no file {quoted(printable(path))}. Check the path.")
     if path.stat().st_size == 0:
         which = f"File {quoted(str(path))}" if given is None else f"A file of {quoted(given)}"

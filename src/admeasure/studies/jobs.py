@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -76,6 +77,23 @@ class Job:
         """The line of the results."""
         named = {"table": self.table, "workload": self.workload, "label": self.label}
         return {"stamp": STAMP, "key": self.key, **named, **self.identity, **outcome}
+
+
+def is_row(record: Record) -> bool:
+    """Whether this is a row of a table of results: all that is read of it is there, and of its
+    kind. Measures may be infinite and nothing else may."""
+    texts = ("stamp", "key", "table", "workload", "label", "mechanism")
+    numbers = ("epsilon", "delta")
+    failed = "failure" in record
+    texts += ("failure", "error") if failed else ("version", "code")
+    numbers += () if failed else (*MEASURES, *COSTS)
+    return (
+        all(isinstance(record.get(name), str) for name in texts)
+        and all(type(record.get(name)) in (int, float) for name in numbers)
+        and all(math.isfinite(record[name]) for name in numbers if name not in MEASURES)
+        and isinstance(record.get("options"), dict)
+        and type(record.get("seed")) is int
+    )
 
 
 def digest(text: str | bytes) -> str:

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.errors import DataError, UsageError
+from admeasure.untrusted import parse_json, read_bytes
 
 Record = dict[str, Any]
+
+LARGEST_MEGABYTES = 4096.0
+"""Of a table of results."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,9 @@ class Lines:
 
     def read(self) -> list[Record]:
         """All whole lines, in the order in which they were written."""
-        try:
-            *whole, _ = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
+        if not os.path.lexists(self.path):
             return []
-        except OSError as error:
-            raise UsageError(f"{self.path} cannot be read: {error.strerror}.") from None
+        *whole, _ = read_bytes(self.path, largest_megabytes=LARGEST_MEGABYTES).split(b"\n")
         return [self._parsed(line, number) for number, line in enumerate(whole, 1) if line.strip()]
 
     def append(self, record: Record) -> None:
@@ -87,15 +88,12 @@ class Lines:
 
     def _parsed(self, line: bytes, number: int) -> Record:
         try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
+            return parse_json(line, f"Line {number} of {self.path}", DataError)
+        except DataError:
             raise DataError(
                 f"Line {number} of {self.path} is no JSON object, so this is no table of results. "
                 "Name another file, or remove the line."
-            )
-        return record
+            ) from None
 
 
 def _end_of_whole_lines(file: Any) -> int:

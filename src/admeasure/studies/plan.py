@@ -27,6 +27,7 @@ Combinations that are the same run are one.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -46,12 +47,14 @@ from admeasure.sources import look
 from admeasure.sources.open import is_remote
 from admeasure.sources.tables import locate
 from admeasure.studies.jobs import Job, Judged, Place, digest
+from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
-from admeasure.workload.files import parse_toml, read_text, tables
+from admeasure.workload.files import tables
 
 STUDY = ("epsilons", "seeds", "workloads", "delta", "judge", "seconds", "megabytes")
 TABLE = ("name", "data", "schema", "public", "workloads")
 MECHANISM = ("name", "options")
+MOST_JOBS = 1_000_000
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
@@ -94,6 +97,8 @@ def _plan(document: Mapping[str, Any], folder: Path) -> Plan:
     limits = Limits(megabytes=_limit(study, "megabytes"), seconds=_limit(study, "seconds"))
     questions = list(_tables(document, study, folder))
     runs = [run for entry in _entries(document, "mechanism") for run in _mechanisms(entry)]
+    if math.prod(map(len, (seeds, questions, runs, epsilons))) > MOST_JOBS:
+        raise UsageError(f"A study has at most {MOST_JOBS:,} jobs. Divide the plan.")
     # The seed changes slowest, so that a study under way has every combination as soon as can be.
     jobs = (
         _job(seed, *question, *run, epsilon, delta, judge)
@@ -172,6 +177,8 @@ def _mechanisms(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]
     if name not in REGISTRY:
         build(name)  # says what there is
     grids = [_grid(name, option, values) for option, values in options.items()]
+    if math.prod(map(len, grids)) > MOST_JOBS:
+        raise UsageError(f"{name}: its options have more than {MOST_JOBS:,} combinations.")
     for combination in product(*grids):
         given = dict(zip(options, combination, strict=True))
         build(name, given)
@@ -202,12 +209,14 @@ def _contents(data: str) -> str:
 
 def _path(text: str, folder: Path) -> str:
     """A path of the plan as one from the root; an address as it is."""
-    path = folder / Path(text).expanduser()
+    path = folder / os.path.expanduser(text)
     return text if _ADDRESS.match(text) and not os.path.exists(path) else str(path)
 
 
 def _seeds(study: Mapping[str, Any]) -> list[int]:
     given: Any = study.get("seeds", 1)
+    if type(given) is int and given > MOST_JOBS:
+        raise UsageError(f"A study has at most {MOST_JOBS:,} jobs, and so no more seeds.")
     seeds = list(range(given)) if type(given) is int else given
     if not isinstance(seeds, list) or not seeds or any(type(s) is not int or s < 0 for s in seeds):
         raise UsageError(

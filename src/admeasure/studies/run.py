@@ -15,7 +15,7 @@ from pathlib import Path
 
 from admeasure.errors import UsageError
 from admeasure.limits import Limits
-from admeasure.studies.jobs import Job
+from admeasure.studies.jobs import Job, is_row
 from admeasure.studies.lines import Lines, Record
 from admeasure.studies.plan import Plan
 from admeasure.studies.process import run_processes
@@ -58,7 +58,7 @@ def results(lines: Lines) -> dict[str, Record]:
     """The rows of a file by their jobs' keys; of several for a job the last one counts."""
     found = {}
     for number, row in enumerate(lines.read(), 1):
-        if "key" not in row or "stamp" not in row:
+        if not is_row(row):
             raise UsageError(
                 f"Line {number} of {lines.path} is no row of a study. Name another file."
             )

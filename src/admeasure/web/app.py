@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
@@ -24,11 +24,9 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from admeasure.cli.files import write_private
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.report.html import certificate_page
-from admeasure.web import actions, asking, budget, commands, pages, runs
-from admeasure.web.entrance import Entrance, Keys
+from admeasure.web import actions, asking, commands, pages, runs
 from admeasure.web.guard import REPORT_POLICY, Guard
 from admeasure.web.watching import Watched
 from admeasure.web.workspace import Stale, Workspace
@@ -36,14 +34,12 @@ from admeasure.web.workspace import Stale, Workspace
 MOST_BYTES = 8 << 20
 LOOK_SECONDS = 0.25
 MOST_ROWS = 10_000_000
-BODY_SECONDS = 30
-NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What a body that no page of ours would send causes: wrong kinds, missing parts, no end."""
 
 
-def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> Starlette:
-    """The application for one workspace, which must be prepared."""
-    handlers = Handlers(space, keys.root)
+def make_app(space: Workspace, *, token: str, port: int) -> Starlette:
+    """The application for one workspace."""
+    space.prepare()
+    handlers = Handlers(space)
     page, act = handlers.page, handlers.action
     at, of = "/tables/{table}", "/tables/{table}/runs/{run}"
     routes = [
@@ -67,10 +63,10 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         act(f"{at}/schema/verify", lambda r, b: actions.verify_table(handlers.table(r))),
         act(f"{at}/workload/preview", lambda r, b: actions.preview_workload(handlers.table(r), b)),
         act(f"{at}/workload/save", lambda r, b: actions.save_workload(handlers.table(r), b)),
-        act(f"{at}/budget/plan", lambda r, b: budget.plan(space, handlers.table(r), b)),
-        act(f"{at}/start", lambda r, b: budget.start(space, handlers.table(r), b)),
-        act(f"{of}/cancel", lambda r, b: handlers.cancel(r)),
-        act(f"{of}/resume", lambda r, b: handlers.resume(r, b["attempt"])),
+        act(f"{at}/budget/plan", lambda r, b: actions.plan(space, handlers.table(r), b)),
+        act(f"{at}/start", lambda r, b: actions.start_run(space, handlers.table(r), b)),
+        act(f"{of}/cancel", lambda r, b: handlers.signal(r, runs.cancel)),
+        act(f"{of}/resume", lambda r, b: handlers.signal(r, runs.resume)),
         act(f"{of}/internal", handlers.internal),
         act(f"{of}/ask", lambda r, b: asking.ask(handlers.run(r).release, b)),
         act(
@@ -84,18 +80,14 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
             },
         ),
     ]
-    guard = Middleware(Guard, entrance=entrance, keys=keys, port=port)
-    app = Starlette(routes=routes, middleware=[guard])
-    app.router.redirect_slashes = False
-    return app
+    return Starlette(routes=routes, middleware=[Middleware(Guard, token=token, port=port)])
 
 
 class Handlers:
     """Requests to functions of the workspace, and their errors to answers."""
 
-    def __init__(self, space: Workspace, root: str) -> None:
+    def __init__(self, space: Workspace) -> None:
         self._space = space
-        self._root = root
 
     def table(self, request: Request) -> Any:
         return self._space.table(request.path_params["table"])
@@ -103,18 +95,14 @@ class Handlers:
     def run(self, request: Request) -> runs.RunFolder:
         return runs.find_run(self.table(request), request.path_params["run"])
 
-    def page(self, make: Callable[[Request], pages.Page]) -> Callable[[Request], Any]:
+    def page(self, make: Callable[[Request], str]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
-                page = await run_in_threadpool(make, request)
-                return HTMLResponse(await run_in_threadpool(page.html, self._root))
+                return HTMLResponse(await run_in_threadpool(make, request))
             except AdmeasureError as error:
-                return self.problem(str(error))
+                return HTMLResponse(pages.problem(str(error)), status_code=404)
 
         return endpoint
-
-    def problem(self, text: str) -> Response:
-        return HTMLResponse(pages.problem(text).html(self._root), status_code=404)
 
     def action(self, path: str, work: Callable[[Request, dict[str, Any]], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -125,28 +113,18 @@ class Handlers:
                 return JSONResponse({"error": str(error)}, status_code=409)
             except AdmeasureError as error:
                 return JSONResponse({"error": str(error)}, status_code=422)
-            except TimeoutError:
-                text = "The page did not send all of its request in time. Try again."
-                return JSONResponse({"error": text}, status_code=408)
-            except ClientDisconnect:
-                return Response(status_code=400)  # nobody is there to read it
-            except NONSENSE:
+            except (KeyError, TypeError, ValueError, AttributeError):
                 text = "The page sent something that this server does not understand. Reload it."
                 return JSONResponse({"error": text}, status_code=400)
 
         return Route(path, endpoint, methods=["POST"])
 
-    def compare(self, request: Request) -> pages.Page:
+    def compare(self, request: Request) -> str:
         return pages.compare(self.table(request), request.query_params.getlist("run"))
 
-    def cancel(self, request: Request) -> dict[str, Any]:
-        runs.cancel(self.run(request))
+    def signal(self, request: Request, what: Callable[[runs.RunFolder], None]) -> dict[str, Any]:
+        what(self.run(request))
         return {"ok": True}
-
-    def resume(self, request: Request, seen: int) -> dict[str, Any]:
-        run = self.run(request)
-        runs.resume(run, seen)
-        return {"state": run.state}
 
     async def events(self, request: Request) -> Response:
         """A run as it goes on, as server-sent events: each is the whole state, so that a page that
@@ -154,32 +132,32 @@ class Handlers:
         try:
             watched = await run_in_threadpool(lambda: Watched(self.run(request)))
         except AdmeasureError as error:
-            return self.problem(str(error))
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
         return StreamingResponse(_watch(request, watched), media_type="text/event-stream")
 
     async def report(self, request: Request) -> Response:
         try:
             path = self.run(request).path / "report.html"
         except AdmeasureError as error:
-            return self.problem(str(error))
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
         if not path.exists():
-            return self.problem("The report is not there yet.")
+            return HTMLResponse(pages.problem("The report is not there yet."), status_code=404)
         return FileResponse(
             path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
         )
 
     def internal(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         """The internal report, by a process of its own: it reads the private table."""
-        table, run = self.table(request), self.run(request)
+        run = self.run(request)
         argv = ["report", str(run.release), "-o", str(run.path / "report.NOT-PRIVATE.html")]
-        commands.run([*argv, "--internal", run.request.data, "--force"])
-        return {"next": f"/tables/{table.name}/runs/{run.number}/download/internal.html"}
+        commands.run([*argv, "--internal", run.request["data"], "--force"])
+        return {"next": f"{request.url.path.removesuffix('/internal')}/download/internal.html"}
 
     async def download(self, request: Request) -> Response:
         try:
             path, name = await run_in_threadpool(self._file, request)
         except AdmeasureError as error:
-            return self.problem(str(error))
+            return HTMLResponse(pages.problem(str(error)), status_code=404)
         return FileResponse(path, filename=name)
 
     def _file(self, request: Request) -> tuple[Path, str]:
@@ -194,11 +172,11 @@ class Handlers:
                 return _there(run.path / "report.NOT-PRIVATE.html"), f"{stem}.NOT-PRIVATE.html"
             case "certificate.html":
                 path = run.path / what
-                write_private(path, certificate_page(release))
+                path.write_text(certificate_page(release), encoding="utf-8")
                 return path, f"{stem}-certificate{mark}.html"
             case "certificate.json":
                 path = run.path / what
-                write_private(path, json.dumps(release.certificate.to_json(), indent=1))
+                path.write_text(json.dumps(release.certificate.to_json(), indent=1))
                 return path, f"{stem}-certificate{mark}.json"
             case "certificate.yaml":
                 return _there(run.release / what), f"{stem}-certificate{mark}.yaml"
@@ -257,12 +235,11 @@ async def _watch(request: Request, watched: Watched) -> AsyncIterator[str]:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    raw = bytearray()
-    async with asyncio.timeout(BODY_SECONDS):
-        async for part in request.stream():
-            raw += part
-            if len(raw) > MOST_BYTES:
-                raise UsageError("That is too much for one form.")
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MOST_BYTES:
+            raise UsageError("That is too much for one form.")
     body = json.loads(raw or b"{}")
     if not isinstance(body, dict):
         raise TypeError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,6 @@ from admeasure.release import Release
 from admeasure.report import charts, html
 from admeasure.report.facts import Ranked, rank
 from admeasure.web import actions, asking, code, runs
-from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
 from admeasure.web.workspace import TableFolder, Workspace
 
@@ -38,25 +36,13 @@ def environment() -> jinja2.Environment:
     return found
 
 
-@dataclass(frozen=True)
-class Page:
-    """A template and what goes into it."""
-
-    template: str
-    values: dict[str, Any]
-
-    def html(self, root: str) -> str:
-        """The page, with all its links below `root`."""
-        return environment().get_template(self.template).render(root=root, **self.values)
+def render(template: str, **values: Any) -> str:
+    return environment().get_template(template).render(**values)
 
 
-def _page(template: str, **values: Any) -> Page:
-    return Page(template, values)
-
-
-def home(space: Workspace) -> Page:
+def home(space: Workspace) -> str:
     tables = [_summary(table) for table in space.tables()]
-    return _page(
+    return render(
         "home.html.j2",
         title="Tables",
         tables=tables,
@@ -67,17 +53,14 @@ def home(space: Workspace) -> Page:
 
 
 def _summary(table: TableFolder) -> dict[str, Any]:
-    try:
-        state = table.read()
-    except (Damaged, FileNotFoundError) as error:
-        return {"name": table.name, "problem": str(error), "runs": []}
+    state = table.read()
+    found = runs.all_runs(table)
     return {
         "name": table.name,
-        "problem": "",
         "data": state["data"],
         "columns": len(state["header"]),
         "step": _next_step(table, state),
-        "runs": [_run(run) for run in runs.all_runs(table)],
+        "runs": [_run(run) for run in found],
     }
 
 
@@ -88,36 +71,34 @@ def _next_step(table: TableFolder, state: dict[str, Any]) -> str:
 
 
 def _run(run: RunFolder) -> dict[str, Any]:
-    try:
-        request = run.request
-    except (Damaged, FileNotFoundError):
-        return {"number": run.number, "state": "damaged", "mechanism": "", "epsilon": ""}
+    request = run.request
     return {
         "number": run.number,
         "state": run.state,
-        "mechanism": request.mechanism,
-        "epsilon": request.epsilon,
+        "mechanism": request["mechanism"],
+        "epsilon": request["epsilon"],
+        "dataset": request.get("dataset", ""),
     }
 
 
-def schema(table: TableFolder) -> Page:
+def schema(table: TableFolder) -> str:
     state = table.read()
-    return _page(
+    return render(
         "schema.html.j2",
         title="Schema",
         step="schema",
         table=table.name,
         state=state,
-        text=read_text(table.schema_path) if table.schema_path.exists() else "",
+        text=table.schema_path.read_text(encoding="utf-8") if table.schema_path.exists() else "",
         code=code.for_schema(table, state),
     )
 
 
-def workload(table: TableFolder) -> Page:
+def workload(table: TableFolder) -> str:
     state = table.read()
     known = table.schema()
     given = state.get("workload", {"kind": "rule", "rule": "all-2way", "entries": []})
-    return _page(
+    return render(
         "workload.html.j2",
         title="Workload",
         step="workload",
@@ -129,10 +110,10 @@ def workload(table: TableFolder) -> Page:
     )
 
 
-def budget(space: Workspace, table: TableFolder) -> Page:
-    state = table.read()
+def budget(space: Workspace, table: TableFolder) -> str:
     known = table.schema()
     table.workload(known)
+    state = table.read()
     given = {
         "epsilon": "1",
         "delta": "1e-9",
@@ -143,7 +124,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
         "dataset": "",
         **state.get("budget", {}),
     }
-    return _page(
+    return render(
         "budget.html.j2",
         title="Budget",
         step="budget",
@@ -157,10 +138,10 @@ def budget(space: Workspace, table: TableFolder) -> Page:
     )
 
 
-def run(table: TableFolder, found: RunFolder) -> Page:
+def run(table: TableFolder, found: RunFolder) -> str:
     release = asking.load(found.release) if found.state == runs.DONE else None
-    made = code.for_run(found.request, found.path)
-    return _page(
+    request = found.request
+    return render(
         "run.html.j2",
         title=f"Run {found.number}",
         step="runs",
@@ -172,8 +153,8 @@ def run(table: TableFolder, found: RunFolder) -> Page:
         columns=[] if release is None else [_asked_column(c) for c in release.schema.columns],
         samples=release is not None and _samples(release),
         report_ready=(found.path / "report.html").exists(),
-        code=made if release is None else code.for_results(str(found.release)),
-        made=made,
+        code=code.for_run(request) if release is None else code.for_results(str(found.release)),
+        made=code.for_run(request),
     )
 
 
@@ -198,7 +179,7 @@ def _samples(release: Release) -> bool:
     return True
 
 
-def compare(table: TableFolder, numbers: list[str]) -> Page:
+def compare(table: TableFolder, numbers: list[str]) -> str:
     """Runs side by side, by what their releases say of themselves."""
     chosen = [runs.find_run(table, number) for number in numbers] or runs.all_runs(table)
     done = [run for run in chosen if run.state == runs.DONE][:6]
@@ -209,7 +190,7 @@ def compare(table: TableFolder, numbers: list[str]) -> Page:
         {columns for side in sides for columns in side["bounds"]},
         key=lambda c: -max(s["bounds"][c].error for s in sides if c in s["bounds"]),
     )
-    return _page(
+    return render(
         "compare.html.j2",
         title="Compare",
         step="runs",
@@ -241,15 +222,15 @@ def _side(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def book(space: Workspace) -> Page:
+def book(space: Workspace) -> str:
     accounts = []
     if space.book.exists():
         opened = Book.open(space.book)
         accounts = [(a, opened.history(a.dataset)) for a in opened.datasets()]
-    return _page(
+    return render(
         "book.html.j2", title="Budget book", accounts=accounts, code=code.for_book(str(space.book))
     )
 
 
-def problem(text: str) -> Page:
-    return _page("problem.html.j2", title="That did not work", text=text)
+def problem(text: str) -> str:
+    return render("problem.html.j2", title="That did not work", text=text)

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from admeasure.domain import Domain
-from admeasure.errors import UsageError, WorkloadError
+from admeasure.errors import WorkloadError
 from admeasure.queries import Marginal, Threshold
 from admeasure.queries.query import suggest
+from admeasure.untrusted import parse_toml
 
 WorkloadQuery = Marginal | Threshold
 """What a workload holds: whole marginals and whole thresholds (all targets). Single counts are
@@ -36,7 +35,7 @@ def read_entries(
     text: str, *, name: str, domain: Domain | None = None
 ) -> list[tuple[WorkloadQuery, float]]:
     """The queries and weights of a TOML text; `name` is what errors call it."""
-    document = parse_toml(text, name)
+    document = parse_toml(text, name, WorkloadError)
     unknown = [key for key in document if key not in ("marginal", "threshold")]
     if unknown:
         raise WorkloadError(
@@ -72,25 +71,6 @@ def write_entries(entries: Iterable[tuple[WorkloadQuery, float]]) -> str:
         ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
-
-
-def read_text(path: Path) -> str:
-    """A file's text; `UsageError` where there is none to read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"There is no file {path}. Check the path.") from None
-    except UnicodeDecodeError:
-        raise WorkloadError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def parse_toml(text: str, name: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise WorkloadError(f"{name} is not valid TOML: {error}.") from None
 
 
 def tables(document: Mapping[str, Any], kind: str, name: str) -> list[dict[str, Any]]:

@@ -23,10 +23,11 @@ from admeasure.workload.files import WorkloadQuery
 from admeasure.workload.workload import Workload
 
 FORM = "history:zipf:1of3:64:seed=0"
+MOST_DRAWS = 9_999_999
 FUTURE_FORM = "zipf:1of3:drift=0.2:draws=200:seed=0"
 _KIND = r"(?P<shape>[a-z]+):(?P<r>\d{1,2})of(?P<k>\d{1,2})"
-_HISTORY = re.compile(rf"history:{_KIND}:(?P<n>\d{{1,7}})(?P<more>(:[a-z]+=[\d.]+)*)")
-_FUTURE = re.compile(rf"{_KIND}(?P<more>(:[a-z]+=[\d.]+)*)")
+_HISTORY = re.compile(rf"history:{_KIND}:(?P<n>\d{{1,7}})(?P<more>(:[a-z]+=[\d.]{{1,20}})*)")
+_FUTURE = re.compile(rf"{_KIND}(?P<more>(:[a-z]+=[\d.]{{1,20}})*)")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def parse_future(text: str, domain: Domain) -> Future:
     more = _options(match["more"], ("drift", "draws", "seed", "order"), text)
     features, r, k = _parts(match, domain, int(more.get("order", 0)))
     seed, draws = int(more.get("seed", 0)), int(more.get("draws", 200))
-    if draws < 2:
-        raise WorkloadError(f"An interval needs at least 2 draws; draws is {draws}.")
+    if not 2 <= draws <= MOST_DRAWS:
+        raise WorkloadError(f"draws must be at least 2 and at most {MOST_DRAWS:,}; it is {draws}.")
     drifted = features.drifted(float(more.get("drift", 0.0)), Random(f"drift {seed}"))
     return Future(drifted, r, k, draws, seed)
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from admeasure.domain import Domain
-from admeasure.errors import WorkloadError
+from admeasure.errors import UsageError, WorkloadError
+from admeasure.untrusted import read_text
 from admeasure.workload import history
 from admeasure.workload.builders import (
     all_kway,
@@ -17,7 +18,6 @@ from admeasure.workload.builders import (
     skewed_kway,
     target_kway,
 )
-from admeasure.workload.files import read_text
 from admeasure.workload.workload import Workload
 
 FORMS = (
@@ -64,4 +64,6 @@ def parse_workload(text_or_path: str | Path, domain: Domain) -> Workload:
 
 def load_workload(path: Path, domain: Domain) -> Workload:
     """The workload of a TOML file, with every column checked against the domain."""
-    return Workload.loads(read_text(path), name=str(path), domain=domain)
+    return Workload.loads(
+        read_text(path, WorkloadError, missing=UsageError), name=str(path), domain=domain
+    )

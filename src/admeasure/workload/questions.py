@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admeasure.errors import SchemaError, WorkloadError
+from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.queries import AtLeast, Query, Where
-from admeasure.workload.files import check_keys, parse_toml, read_text, tables, whole_number
+from admeasure.untrusted import parse_toml, read_text
+from admeasure.workload.files import check_keys, tables, whole_number
 
 if TYPE_CHECKING:
     from admeasure.schema import Schema
@@ -60,12 +61,14 @@ def _python(value: Any) -> Any:
 
 def load_questions(path: str | Path, schema: Schema) -> list[Question]:
     """The questions of a query file, in the file's order."""
-    return parse_questions(read_text(Path(path)), schema, name=str(path))
+    return parse_questions(
+        read_text(Path(path), WorkloadError, missing=UsageError), schema, name=str(path)
+    )
 
 
 def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list[Question]:
     """The questions of a TOML text; `name` is what errors call it."""
-    document = parse_toml(text, name)
+    document = parse_toml(text, name, WorkloadError)
     unknown = [key for key in document if key != "query"]
     if unknown:
         raise WorkloadError(

@@ -1,5 +1,5 @@
 // Starts what the page at hand needs.
-import { $, alarm, go, post } from "./tools.js";
+import { $, alarm, post } from "./tools.js";
 
 async function follow(url, body, button) {
   alarm("");
@@ -7,8 +7,7 @@ async function follow(url, body, button) {
   const found = await post(url, body);
   if (button) button.disabled = false;
   if (found.error) alarm(found.error);
-  else go(found.next);
-  return found;
+  else location.href = found.next;
 }
 
 function home() {
