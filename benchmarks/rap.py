@@ -31,7 +31,7 @@ from admeasure.domain import Domain
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Answers, Layout, marginals
-from admeasure.mechanisms import projection
+from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.privacy.convert import rho_of
@@ -126,7 +126,7 @@ def run(
     with rap_times.split(waiting=True) as parts:
         wall, busy = time.perf_counter(), time.process_time()
         family = ProductFamily(fitting, accelerator())
-        outcome = projection.run(mechanism, family, curator, workload, ())
+        outcome = relaxed_projection.run(mechanism, family, curator, workload, ())
         took = time.perf_counter() - wall, time.process_time() - busy
     assert isinstance(outcome.model, ProductModel)
     chosen = [e for e in curator.journal.events if e["event"] == "choose"]

@@ -14,7 +14,7 @@ from admeasure.errors import DataError, ReleaseError, UsageError
 from admeasure.families.network.family import NetworkFamily, NetworkModel, averaged
 from admeasure.families.network.generator import Generator, Size, blocks_of, product_rows
 from admeasure.families.network.measured import absolute, merged, record, squared
-from admeasure.families.network.training import How
+from admeasure.families.network.training import TrainingOptions
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, ThresholdCell
@@ -34,7 +34,7 @@ def generator(seed: int = 0, size: Size = SIZE) -> Generator:
 
 
 def model(seed: int = 0, size: Size = SIZE, total: float = TOTAL) -> NetworkModel:
-    first = NetworkFamily(How()).init(DOMAIN, total, size)
+    first = NetworkFamily(TrainingOptions()).init(DOMAIN, total, size)
     return first.with_generator(generator(seed, size))
 
 
@@ -173,7 +173,7 @@ def test_training_reaches_answers_that_rows_can_give() -> None:
     columns = [("a", "b"), ("c",), ("a", "c", "d")]
     tables = truth.marginals(columns)
     log = [Measurement(Marginal(c), t, 1.0) for c, t in zip(columns, tables, strict=True)]
-    family = NetworkFamily(How(3e-3, steps=600, decay=True))
+    family = NetworkFamily(TrainingOptions(3e-3, steps=600, decay=True))
     fitted = family.update(family.init(DOMAIN, 1000.0, Size((32, 32), 8, 60)), log)
     assert fitted.sound
     for expected, got in zip(tables, fitted.marginals(columns), strict=True):
@@ -188,7 +188,7 @@ def test_training_stops_at_the_noise_and_not_before_the_least_steps() -> None:
     believed = model(8)
     (table,) = believed.marginals([("a", "b")])
     data = record([Measurement(Marginal(["a", "b"]), table, 1.0)], LAYOUT, TOTAL)
-    how = How(1e-3, steps=100, patience=5, floor=1.0)
+    how = TrainingOptions(1e-3, steps=100, patience=5, floor=1.0)
     made = fit(believed.state, blocks_of(LAYOUT), data, how)
     assert int(made.steps) == 0
     for before, after in zip(
@@ -202,7 +202,7 @@ def test_training_stops_at_the_noise_and_not_before_the_least_steps() -> None:
 
 def test_numbers_that_are_not_finite_stop_training_and_leave_a_sound_state() -> None:
     believed = model(9)
-    family = NetworkFamily(How(1e30, steps=50, patience=5))
+    family = NetworkFamily(TrainingOptions(1e30, steps=50, patience=5))
     after = family.update(believed, [measured(q) for q in WHOLES])
     assert not after.sound
     assert np.isfinite(after.products.P).all()
@@ -212,7 +212,7 @@ def test_numbers_that_are_not_finite_stop_training_and_leave_a_sound_state() -> 
 
 def test_noise_drawn_anew_in_every_step_learns_too() -> None:
     log = [Measurement(Marginal(["c"]), np.array([100, 40, 30, 20, 10]), 1.0)]
-    family = NetworkFamily(How(1e-2, steps=200, resample=True))
+    family = NetworkFamily(TrainingOptions(1e-2, steps=200, resample=True))
     fitted = family.update(family.init(DOMAIN, TOTAL, Size((16,), 4, 50)), log)
     (got,) = fitted.marginals([("c",)])
     assert np.abs(got - log[0].values).max() < 8
@@ -222,7 +222,7 @@ def test_a_run_of_many_measurements_compiles_a_handful_of_times() -> None:
     from admeasure.families.network import training
 
     size = Size((7,), 3, 11)  # sizes that no other test has
-    family = NetworkFamily(How(1e-3, steps=5, patience=5))
+    family = NetworkFamily(TrainingOptions(1e-3, steps=5, patience=5))
     believed, log = family.init(DOMAIN, TOTAL, size), []
     before = training._fit._cache_size()
     subsets = [c for k in range(1, 4) for c in itertools.combinations(LAYOUT.columns, k)]

@@ -8,7 +8,7 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.families.answers import to_simplex
 from admeasure.families.products import loss, optimise
-from admeasure.families.products.optimise import Blocks, How
+from admeasure.families.products.optimise import Blocks, FitOptions
 from admeasure.families.products.tensor import Answers, Layout, marginals
 from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
@@ -133,8 +133,8 @@ def test_first_rows_are_distributions_and_always_the_same(shape: str) -> None:
 
 
 HOWS = {
-    "sparsemax": How("sparsemax", 0.01, tolerance=1e-4),
-    "softmax": How("softmax", 0.1, tolerance=1e-4),
+    "sparsemax": FitOptions("sparsemax", 0.01, tolerance=1e-4),
+    "softmax": FitOptions("softmax", 0.1, tolerance=1e-4),
 }
 
 
@@ -176,7 +176,7 @@ def test_levels_that_nobody_asked_about_keep_their_proportions() -> None:
 
 
 def test_a_run_of_many_measurements_compiles_a_handful_of_times() -> None:
-    how = How("softmax", 0.1, steps=25)
+    how = FitOptions("softmax", 0.1, steps=25)
     P = optimise.first_rows(LAYOUT, 31, "softmax")  # a number of rows that no other test has
     log: list[Measurement] = []
     before = optimise._fit._cache_size()

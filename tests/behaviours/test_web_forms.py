@@ -20,7 +20,7 @@ import admeasure
 from admeasure.errors import SchemaError, UsageError
 from admeasure.queries import Where
 from admeasure.schema import Schema
-from admeasure.web import actions, asking
+from admeasure.web import actions, asking, budget
 from admeasure.web.conditions import selection_of, text_of
 from admeasure.web.estimate import estimate
 from admeasure.web.forms import checked, document_of, empty_form, form_of
@@ -196,7 +196,7 @@ def test_a_plan_costs_nothing_and_creates_no_book(space: Workspace) -> None:
     table = space.table(name)
     asked = {"epsilon": "1", "delta": "1e-9", "mechanism": "gaussian", "rows": "", "options": ""}
     asked |= {"public": "", "dataset": "d", "total": "3"}
-    found = actions.plan(space, table, {"budget": asked})
+    found = budget.plan(space, table, {"budget": asked})
     assert sum(i["share"] for i in found["items"]) <= 1 + 1e-9
     assert not space.book.exists()
     assert not list(table.runs.iterdir())

@@ -60,14 +60,28 @@ def chromium() -> Iterator[Any]:
 class Server:
     """A running `admeasure ui`."""
 
-    url: str
+    address: str
     folder: Path
     start: Path
     process: subprocess.Popen[str]
+    root: str = ""
+    """The page's place, once a browser was let in."""
 
     @property
     def origin(self) -> str:
-        return self.url.split("/?")[0]
+        return self.address.split("/?")[0]
+
+    @property
+    def file(self) -> Path:
+        """What a browser is opened with."""
+        (found,) = self.folder.glob("open-*.html")
+        return found
+
+    def enter(self, page: Any) -> None:
+        """Come in as a browser does that `admeasure ui` has opened."""
+        page.goto(self.file.as_uri())
+        page.wait_for_selector("body[data-ready]")
+        self.root = page.url.rstrip("/")
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -113,8 +127,7 @@ def open_tab(chromium: Any, server: Server) -> Iterator[Callable[..., Tab]]:
         tab.page.on("pageerror", lambda e: tab.errors.append(f"script: {e}"))
         tab.page.on("console", lambda m: _keep(tab, m))
         tab.page.on("dialog", lambda d: (tab.errors.append(f"dialog: {d.message}"), d.dismiss()))
-        tab.page.goto(server.url)
-        tab.page.wait_for_selector("body[data-ready]")
+        server.enter(tab.page)
         tabs.append(tab)
         return tab
 
@@ -123,7 +136,8 @@ def open_tab(chromium: Any, server: Server) -> Iterator[Callable[..., Tab]]:
         context.close()
     for tab in tabs:
         assert tab.errors == []
-        outside = [u for u in tab.requests if not u.startswith((server.origin, "data:", "blob:"))]
+        ours = (server.origin, server.file.as_uri(), "data:", "blob:")
+        outside = [u for u in tab.requests if not u.startswith(ours)]
         assert outside == [], "a request left the machine"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from admeasure.release import Release
-from conftest import ARGUMENTS, serve
+from conftest import ARGUMENTS, Server, serve
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 LARGEST = 200_000
@@ -33,7 +33,7 @@ def main(adult: Path | None) -> None:
         try:
             page = browser.new_page(viewport={"width": 1180, "height": 820})
             page.set_default_timeout(120_000)
-            walk(page, server.url)
+            walk(page, server)
             made = next(server.folder.glob("tables/*/runs/1/release"))
             reports(browser, Release.load(made), next(server.folder.glob("demo/*.csv")), start)
             if adult is not None:
@@ -46,10 +46,9 @@ def main(adult: Path | None) -> None:
             shutil.rmtree(start)
 
 
-def walk(page: Any, url: str) -> None:
+def walk(page: Any, server: Server) -> None:
     """Every step."""
-    page.goto(url)
-    page.wait_for_selector("body[data-ready]")
+    server.enter(page)
     keep(page, "ui-1-table")
     page.click("#demo")
     page.wait_for_selector("#schema-state.fine")
@@ -93,7 +92,7 @@ def walk(page: Any, url: str) -> None:
     page.click("text=compare runs")
     page.wait_for_selector("table.compare")
     keep(page, "ui-7-compare")
-    page.goto(url.split("/?")[0] + "/book")
+    page.goto(f"{server.root}/book")
     keep(page, "ui-8-book")
 
 

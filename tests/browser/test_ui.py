@@ -53,6 +53,10 @@ def choose(page: Any, *, mechanism: str = "independent", epsilon: str = "1") -> 
     )
 
 
+def table_of(page: Any) -> str:
+    return page.url.split("/tables/")[1].split("/")[0]
+
+
 def start(page: Any) -> None:
     page.click("#start")
     page.wait_for_url(re.compile(r"/runs/\d+$"))
@@ -148,8 +152,7 @@ class Done:
 def done(chromium: Any, server: Any) -> Done:
     page = chromium.new_page()
     page.set_default_timeout(PATIENCE)
-    page.goto(server.url)
-    ready(page)
+    server.enter(page)
     demo(page)
     to_budget(page)
     choose(page)
@@ -311,13 +314,13 @@ def test_a_value_of_the_table_never_reaches_the_page_or_its_folder(
 
 def test_a_budget_that_is_spent_is_refused_and_charges_nothing(open_tab: Open, server: Any) -> None:
     page = open_tab().page
-    page.goto(f"{server.origin}/book")
+    page.goto(f"{server.root}/book")
     ready(page)
     page.fill("#dataset", "nearly spent")
     page.fill("#epsilon", "0.5")
     page.click("#create-account button")
     page.wait_for_selector("text=nearly spent")
-    page.goto(server.origin)
+    page.goto(f"{server.root}/")
     ready(page)
     demo(page)
     to_budget(page)
@@ -420,7 +423,7 @@ def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
     page = open_tab().page
     demo(page)
     for epsilon in ("0.5", "2"):
-        page.goto(page.url.split("/tables/")[0] + "/tables/" + page.url.split("/")[4] + "/budget")
+        page.goto(f"{server.root}/tables/{table_of(page)}/budget")
         page.wait_for_selector("#plan .tile")
         choose(page, epsilon=epsilon)
         start(page)
@@ -428,7 +431,7 @@ def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
     page.click("text=compare runs")
     ready(page)
     assert page.locator("table.compare thead th").all_inner_texts() == ["", "run 1", "run 2"]
-    table = page.url.split("/")[4]
+    table = table_of(page)
     means = [
         sum(b.error / r.rows for b in r.bounds().values()) / len(r.bounds())
         for r in (Release.load(server.folder / f"tables/{table}/runs/{n}/release") for n in (1, 2))
@@ -474,11 +477,11 @@ type = "boolean"
     answered = 0
     while other.request.get(address).text().count("Rows that meet") == 0:
         for path in (
-            "/",
-            "/book",
-            f"{address.removeprefix(server.origin).split('/runs')[0]}/schema",
+            f"{server.root}/",
+            f"{server.root}/book",
+            f"{address.split('/runs')[0]}/schema",
         ):
-            assert other.request.get(f"{server.origin}{path}").ok
+            assert other.request.get(path).ok
         answered += 1
     assert answered > 0, "the run ended before anything could be asked"
     finished(page)

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
+from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.explicit import ExplicitModel
-from admeasure.families.projection import EntropyProjection, ExactProjection
 from admeasure.families.support import Records, SupportModel
 from admeasure.fitting import fit
 from admeasure.measurement import Measurement

@@ -17,10 +17,10 @@ from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
 from admeasure.fitting import fit
-from admeasure.mechanisms import projection
-from admeasure.mechanisms.projection import settings
+from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.mechanisms.relaxed_projection import settings
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -148,7 +148,9 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
         worst = []
         for seed in range(2):
             keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
-            model = projection.run(mechanism, ProductFamily(how), keeper, workload, ()).model
+            model = relaxed_projection.run(
+                mechanism, ProductFamily(how), keeper, workload, ()
+            ).model
             sides = zip(true, model.marginals(columns), strict=True)
             worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
         return float(np.mean(worst))

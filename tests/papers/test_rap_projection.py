@@ -14,7 +14,7 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.families.products import loss
 from admeasure.families.products.family import ProductFamily, ProductModel
-from admeasure.families.products.optimise import How, first_rows, minimise
+from admeasure.families.products.optimise import FitOptions, first_rows, minimise
 from admeasure.families.products.tensor import Layout
 from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
@@ -127,7 +127,7 @@ def test_slopes_of_one_sign_do_not_hold_a_fit_up() -> None:
     log = [Measurement(q, np.asarray(a), 1.0) for q, a in zip(wanted, answers, strict=True)]
 
     def left(moment) -> float:
-        how = How("sparsemax", 0.03, tolerance=1e-4, moment=moment)
+        how = FitOptions("sparsemax", 0.03, tolerance=1e-4, moment=moment)
         fitted = minimise(P, layout, log, 1000.0, how)
         return float(loss.cell_loss(fitted, loss.cells(log, layout, 1000.0), "all"))
 

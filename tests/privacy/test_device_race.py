@@ -30,7 +30,7 @@ from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout
-from admeasure.mechanisms import projection
+from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
 from admeasure.privacy.bits import SeededBits
 from admeasure.privacy.curator import Curator
@@ -326,7 +326,7 @@ class OnTiles:
     def run(self, curator, workload, zeros):
         options = Rap(rounds=3, queries=2, product_rows=8, steps=2)
         family = ProductFamily(options.how(), self.tiling)
-        return projection.run(options, family, curator, workload, zeros)
+        return relaxed_projection.run(options, family, curator, workload, zeros)
 
 
 class Rows:

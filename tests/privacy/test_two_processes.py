@@ -198,8 +198,13 @@ sys.exit(run(sys.argv[1:]))
 """
 WORKER = """
 import json
-from admeasure.web import worker
-Path(worker.RUN).write_text(json.dumps({"command": sys.argv[1:]}))
+from dataclasses import asdict
+from admeasure.web import runs, worker
+request = runs.Request(
+    data="data.csv", rule="all-2way", epsilon="1", delta="1e-9", mechanism="mwem",
+    options={"rounds": "20"}, public="", dataset="toy", ledger="book.db", rho=1.0, nonce="",
+)
+Path(worker.RUN).write_text(json.dumps(asdict(request)))
 sys.exit(worker.main(Path(".")))
 """
 

@@ -1,8 +1,13 @@
-"""Writing a file that the user named: never over another one unasked, whole or not at all."""
+"""Writing a file that the user named: never over another one unasked, whole or not at all.
+
+What may be published is written as the user's umask says; what only its owner should see, such as a
+report with true errors, is readable by its owner alone, whatever the umask.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from admeasure.errors import UsageError
@@ -19,9 +24,22 @@ def refuse_to_overwrite(path: Path, *, force: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    """A file that may be published."""
+    _write(path, text, 0o666)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file for its owner alone, also in place of one that others could read."""
+    _write(path, text, 0o600)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
-        beside.write_text(text, encoding="utf-8")
+        # O_EXCL: never into a file or through a link that somebody put there before.
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(file, "w", encoding="utf-8") as opened:
+            opened.write(text)
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)

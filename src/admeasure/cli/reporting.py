@@ -8,7 +8,7 @@ from pathlib import Path
 
 from admeasure.cli.concluding import lines
 from admeasure.cli.console import note, progress, say
-from admeasure.cli.files import refuse_to_overwrite, write_text
+from admeasure.cli.files import refuse_to_overwrite, write_private, write_text
 from admeasure.conclusions import Conclusion, check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.evaluate import NOT_PRIVATE, compare
@@ -45,9 +45,8 @@ def report(request: Request, *, force: bool) -> None:
         out = marked(out)
     refuse_to_overwrite(out, force=force)
     release = Release.load(request.release)
-    write_text(
-        out, _certificate(release, out) if request.certificate else _report(request, release)
-    )
+    write = write_text if request.internal is None else write_private
+    write(out, _certificate(release, out) if request.certificate else _report(request, release))
     if request.internal is not None:
         note(NOT_PRIVATE)
     say(f"Wrote {out}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import socket
 import webbrowser
 from pathlib import Path
@@ -14,33 +14,35 @@ from admeasure.errors import UsageError
 
 def serve(folder: Path, port: int, *, browser: bool) -> None:
     try:
-        import uvicorn
-
         from admeasure.web.app import make_app
+        from admeasure.web.server import server
     except ModuleNotFoundError as error:
         raise UsageError(
             f"The local page needs {error.name}. Install it with: pip install 'admeasure[ui]'"
         ) from None
+    from admeasure.web.entrance import Entrance, Keys
     from admeasure.web.workspace import Workspace
 
+    os.umask(0o077)  # whatever the page or a process of it writes is for its owner alone
+    space = Workspace(folder.absolute(), Path.cwd())
+    space.prepare()
     try:
         bound = socket.create_server(("127.0.0.1", port))
     except OSError as error:
         raise UsageError(
             f"Port {port} cannot be used: {error.strerror}. Choose another with --port."
         ) from None
-    token = secrets.token_urlsafe(24)
     port = bound.getsockname()[1]
-    space = Workspace(folder.absolute(), Path.cwd())
-    app = make_app(space, token=token, port=port)
-    address = f"http://127.0.0.1:{port}/?token={token}"
-    say(address)
-    note(f"Open this address in a browser on this machine. The work is kept in {folder}.")
+    entrance = Entrance(space.folder, port)
+    app = make_app(space, entrance=entrance, keys=Keys(), port=port)
+    say(entrance.address)
+    note("Open this address in a browser on this machine; it lets one browser in, once.")
+    note(f"For another, open {entrance.file} there. The work is kept in {folder}.")
     note("Ctrl-C ends the page; runs that are under way go on, and are there when it is back.")
-    if browser:
-        webbrowser.open(address)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off"
-    )
-    with contextlib.suppress(KeyboardInterrupt):  # the ordinary way to end it
-        uvicorn.Server(config).run(sockets=[bound])
+    try:
+        if browser:  # by the file: what a browser is started with, every user can see
+            webbrowser.open(entrance.file.as_uri())
+        with contextlib.suppress(KeyboardInterrupt):  # the ordinary way to end it
+            server(app).run(sockets=[bound])
+    finally:
+        entrance.close()

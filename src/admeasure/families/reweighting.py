@@ -1,8 +1,8 @@
 """Weights on a finite list of records, and multiplicative weights on them.
 
 What is listed, every cell of a small domain (`explicit`) or the distinct rows of a public table
-(`support`), is the model's affair. The updates here and in `projection` see records only through
-four verbs, so the same code runs on both, and no query matrix is ever made.
+(`support`), is the model's affair. The updates here and in `entropy_projection` see records only
+through four verbs, so the same code runs on both, and no query matrix is ever made.
 """
 
 from __future__ import annotations

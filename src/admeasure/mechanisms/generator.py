@@ -48,7 +48,7 @@ from admeasure.workload import Workload
 
 if TYPE_CHECKING:
     from admeasure.families.network.family import NetworkFamily, NetworkModel
-    from admeasure.families.network.training import How
+    from admeasure.families.network.training import TrainingOptions
 
 MOST_COLUMNS = 6
 MOST_ROWS = 100_000
@@ -153,16 +153,16 @@ def check_memory(name: str, size: Size, domain: Domain) -> None:
         )
 
 
-def training(options: Options, *, informed: bool = False) -> How:
+def training(options: Options, *, informed: bool = False) -> TrainingOptions:
     """How the network is trained after each round: a number of steps, which ends before the noise
     is learned. An `informed` network is left as it is where it explains what was measured."""
-    from admeasure.families.network.training import How
+    from admeasure.families.network.training import TrainingOptions
 
     cells = options.measure == "cells"
     steps = options.steps or 100
     careful = cells or informed
     rate = 1e-4 if cells else 3e-4 if informed else 1e-3
-    return How(
+    return TrainingOptions(
         learning_rate=options.learning_rate or rate,
         steps=steps,
         patience=min(5 if careful else 25, steps),

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import Family
+from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.explicit import ExplicitModel, check_size
-from admeasure.families.projection import EntropyProjection, ExactProjection
 from admeasure.families.reweighting import W
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from admeasure.mechanisms.projection import Projection
+from admeasure.mechanisms.relaxed_projection import Projection
 
 if TYPE_CHECKING:
-    from admeasure.families.products.optimise import How
+    from admeasure.families.products.optimise import FitOptions
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rap(Projection):
     name: ClassVar[str] = "rap"
     summary: ClassVar[str] = "rows of product distributions, fitted to the worst answered queries"
 
-    def how(self) -> How:
-        from admeasure.families.products.optimise import How
+    def how(self) -> FitOptions:
+        from admeasure.families.products.optimise import FitOptions
 
-        return How("sparsemax", learning_rate=0.03, steps=self.steps)
+        return FitOptions("sparsemax", learning_rate=0.03, steps=self.steps)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from admeasure.mechanisms.projection import Projection
+from admeasure.mechanisms.relaxed_projection import Projection
 
 if TYPE_CHECKING:
-    from admeasure.families.products.optimise import How
+    from admeasure.families.products.optimise import FitOptions
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class RapSoftmax(Projection):
     name: ClassVar[str] = "rap-softmax"
     summary: ClassVar[str] = "rap with softmax rows: usually closer at the same budget"
 
-    def how(self) -> How:
-        from admeasure.families.products.optimise import How
+    def how(self) -> FitOptions:
+        from admeasure.families.products.optimise import FitOptions
 
-        return How("softmax", learning_rate=0.1, steps=self.steps)
+        return FitOptions("softmax", learning_rate=0.1, steps=self.steps)

@@ -134,7 +134,7 @@ def write_report(
 ) -> Path:
     """Write a report by the suffix of its file; with `internal`, the private table, the internal
     one, whose name says NOT-PRIVATE. The path that was written."""
-    from admeasure.cli.files import write_text
+    from admeasure.cli.files import write_private, write_text
     from admeasure.conclusions import load_conclusions
     from admeasure.evaluate import compare
     from admeasure.report.files import is_page, marked
@@ -157,5 +157,6 @@ def write_report(
             domain = release.schema.domain
             errors = compare(counts, release.model.marginals, release.workload, domain)
         text = text_report(release, confidence=confidence, errors=errors)
-    write_text(target, text)
+    write = write_text if internal is None else write_private
+    write(target, text)
     return target

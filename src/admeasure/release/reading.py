@@ -19,11 +19,8 @@ from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
-from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import GraphicalModel
-from admeasure.families.network.family import NetworkModel
-from admeasure.families.products.family import ProductModel
-from admeasure.families.support import SupportModel
+from admeasure.families.registry import MODELS
 from admeasure.measurement import Measurement
 from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
 from admeasure.queries import from_record
@@ -32,18 +29,6 @@ from admeasure.release.certificate import Certificate
 from admeasure.schema import Schema
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
-
-MODELS = {
-    model.kind: model
-    for model in (
-        AnswersModel,
-        ExplicitModel,
-        NetworkModel,
-        ProductModel,
-        SupportModel,
-        GraphicalModel,
-    )
-}
 
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])
 _FACTS = TypeAdapter(dict[str, int | float])

@@ -9,27 +9,24 @@ from __future__ import annotations
 import gzip
 import tomllib
 from collections.abc import Mapping
-from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import SchemaError, UsageError
-from admeasure.mechanisms import REGISTRY, build
+from admeasure.mechanisms import REGISTRY
 from admeasure.privacy.book import Book
-from admeasure.privacy.convert import rho_of
-from admeasure.public.read import given_public
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.schema.load import validate
 from admeasure.sources.duckdb import storage_types
-from admeasure.web import code, commands, runs
+from admeasure.web import code, commands
+from admeasure.web.budget import number
 from admeasure.web.forms import checked, empty_form, form_of
 from admeasure.web.workspace import TableFolder, Workspace
 from admeasure.workload import Workload, parse_workload
 
 Json = dict[str, Any]
-ITEMS_SHOWN = 12
 LARGEST_SHOWN = 5
 
 
@@ -44,8 +41,7 @@ def open_table(space: Workspace, body: Json) -> Json:
     if body.get("schema"):
         document = _read_toml(Path(space.located(body["schema"])))
         form = form_of(document, header)
-    table = space.add(data, header, form)
-    _keep_schema(table, form)
+    table = space.add(data, header, form, _file_of(form))
     return {"next": f"/tables/{table.name}/schema"}
 
 
@@ -67,8 +63,7 @@ def open_demo(space: Workspace) -> Json:
     data = unpack_demo(folder)
     header = storage_types(data)
     form = form_of(_read_toml(folder / "schema.toml"), header)
-    table = space.add(str(data), header, form)
-    _keep_schema(table, form)
+    table = space.add(str(data), header, form, _file_of(form))
     schema = table.schema()
     asked = Workload.loads((folder / "workload.toml").read_text(encoding="utf-8"))
     entries = [
@@ -80,7 +75,8 @@ def open_demo(space: Workspace) -> Json:
         }
         for query in asked
     ]
-    _keep_workload(table, schema, {"kind": "list", "rule": "", "entries": entries})
+    given = {"kind": "list", "rule": "", "entries": entries}
+    _keep_workload(table, schema, given, seen=table.read()["version"])
     return {"next": f"/tables/{table.name}/schema"}
 
 
@@ -106,18 +102,17 @@ def _described(schema: Schema | None) -> Json:
 
 def save_schema(table: TableFolder, body: Json) -> Json:
     """Store the form; the schema file is there only while the form is valid."""
-    schema, problems = checked(body["form"])
-    state = table.write({**table.read(), "form": body["form"]}, seen=body["version"])
-    _keep_schema(table, body["form"])
+    form = body["form"]
+    schema, problems = checked(form)
+    text = None if schema is None else schema.dumps()
+    state = table.change(body["version"], {"form": form}, schema=text)
     return {"problems": problems, "version": state["version"], **_described(schema)}
 
 
-def _keep_schema(table: TableFolder, form: Mapping[str, Any]) -> None:
+def _file_of(form: Mapping[str, Any]) -> str | None:
+    """The schema file of a form; None while it is not valid."""
     schema, _ = checked(form)
-    if schema is None:
-        table.schema_path.unlink(missing_ok=True)
-    else:
-        table.schema_path.write_text(schema.dumps(), encoding="utf-8")
+    return None if schema is None else schema.dumps()
 
 
 def schema_from_text(table: TableFolder, body: Json) -> Json:
@@ -129,8 +124,7 @@ def schema_from_text(table: TableFolder, body: Json) -> Json:
     validate(document)
     state = table.read()
     form = form_of(document, [(n, t) for n, t in state["header"]])
-    table.write({**state, "form": form}, seen=body["version"])
-    _keep_schema(table, form)
+    table.change(body["version"], {"form": form}, schema=_file_of(form))
     return {"next": f"/tables/{table.name}/schema"}
 
 
@@ -194,126 +188,19 @@ def save_workload(table: TableFolder, body: Json) -> Json:
 
 
 def _keep_workload(
-    table: TableFolder, schema: Schema, given: Mapping[str, Any], *, seen: int | None = None
+    table: TableFolder, schema: Schema, given: Mapping[str, Any], *, seen: int
 ) -> Json:
     workload = _workload(schema, given)
     kept = {**given, "text": workload_text(given)}
-    state = table.write({**table.read(), "workload": kept}, seen=seen)
-    table.workload_path.write_text(workload.dumps(), encoding="utf-8")
-    return state
-
-
-def plan(space: Workspace, table: TableFolder, body: Json) -> Json:
-    """What a budget would buy. Touches no data."""
-    asked = body["budget"]
-    schema = table.schema()
-    workload = table.workload(schema)
-    rows = int(asked["rows"]) if asked["rows"].strip() else schema.table.rows
-    mechanism = build(asked["mechanism"], _options(asked))
-    mechanism = given_public(mechanism, space.located(asked.get("public", "")) or None, schema)
-    mechanism.check(schema.domain, workload, schema.zeros)
-    epsilon, delta = _number(asked["epsilon"], "epsilon"), _number(asked["delta"], "delta")
-    rho = Fraction(rho_of(epsilon, delta))
-    made = mechanism.plan(schema.domain, workload, schema.unit, rho, rows)
-    others = []
-    for factor in (0.5, 1, 2, 4):
-        other = Fraction(rho_of(factor * epsilon, delta))
-        found = mechanism.plan(schema.domain, workload, schema.unit, other, rows)
-        others.append({"epsilon": factor * epsilon, "expected": found.expected_error})
-    return {
-        "summary": mechanism.summary,
-        "rho": float(rho),
-        "rounds": made.rounds,
-        "expected": made.expected_error,
-        "rows": rows,
-        "megabytes": made.megabytes,
-        "seconds": made.seconds,
-        "notes": list(made.notes),
-        "items": [
-            {
-                "what": i.what,
-                "times": i.times,
-                "share": float(i.rho * i.times / rho),
-                "sigma": i.sigma,
-            }
-            for i in made.items[:ITEMS_SHOWN]
-        ],
-        "more": max(0, len(made.items) - ITEMS_SHOWN),
-        "others": others,
-        "book": _left(space, asked, rho),
-        "code": code.for_budget(table, space, asked),
-    }
-
-
-def _number(text: str, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{name} must be a number; it is {text!r}.") from None
-
-
-def _options(asked: Mapping[str, Any]) -> dict[str, str]:
-    """`rounds=20, alpha=0.8` as options."""
-    found = {}
-    for part in asked.get("options", "").replace(",", " ").split():
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"An option is written name=value; {part!r} is not.")
-        found[name.removeprefix("--")] = value
-    return found
-
-
-def _left(space: Workspace, asked: Mapping[str, Any], rho: Fraction) -> Json | None:
-    """What the book says of the data set that the run would be charged to."""
-    dataset = asked.get("dataset", "")
-    if not dataset or not space.book.exists():
-        return None
-    found = [a for a in Book.open(space.book).datasets() if a.dataset == dataset]
-    if not found:
-        return None
-    account = found[0]
-    return {
-        "dataset": dataset,
-        "epsilon": account.epsilon,
-        "epsilon_left": account.epsilon_left,
-        "closed": account.closed,
-        "enough": account.closed is None and rho <= account.left,
-    }
-
-
-def start_run(space: Workspace, table: TableFolder, body: Json) -> Json:
-    """Enter the data set where it is new, then start the run; the book decides whether it may."""
-    found = plan(space, table, body)  # refuses what cannot be run, before anything is entered
-    asked = body["budget"]
-    dataset = asked.get("dataset", "").strip()
-    if dataset and asked.get("total", "").strip():
-        total = _number(asked["total"], "the total epsilon")
-        Book.create(space.book, dataset, epsilon=total, delta=_number(asked["delta"], "delta"))
-    state = table.read()
-    kept = {k: v for k, v in asked.items() if k != "total"}
-    table.write({**state, "budget": kept})
-    request = {
-        "data": state["data"],
-        "workload": table.workload_text,
-        "epsilon": asked["epsilon"].strip(),
-        "delta": asked["delta"].strip(),
-        "mechanism": asked["mechanism"],
-        "options": _options(asked),
-        "public": space.located(asked.get("public", "")),
-        "dataset": dataset,
-        "ledger": str(space.book) if dataset else "",
-        "rho": found["rho"],
-    }
-    run = runs.start(table, request)
-    return {"next": f"/tables/{table.name}/runs/{run.number}"}
+    return table.change(seen, {"workload": kept}, workload=workload.dumps())
 
 
 def create_account(space: Workspace, body: Json) -> Json:
     Book.create(
         space.book,
         body["dataset"].strip(),
-        epsilon=_number(body["epsilon"], "epsilon"),
-        delta=_number(body["delta"], "delta"),
+        epsilon=number(body["epsilon"], "epsilon"),
+        delta=number(body["delta"], "delta"),
     )
     return {"next": "/book"}
 

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
@@ -24,9 +24,11 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from admeasure.cli.files import write_private
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.report.html import certificate_page
-from admeasure.web import actions, asking, commands, pages, runs
+from admeasure.web import actions, asking, budget, commands, pages, runs
+from admeasure.web.entrance import Entrance, Keys
 from admeasure.web.guard import REPORT_POLICY, Guard
 from admeasure.web.watching import Watched
 from admeasure.web.workspace import Stale, Workspace
@@ -34,12 +36,14 @@ from admeasure.web.workspace import Stale, Workspace
 MOST_BYTES = 8 << 20
 LOOK_SECONDS = 0.25
 MOST_ROWS = 10_000_000
+BODY_SECONDS = 30
+NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What a body that no page of ours would send causes: wrong kinds, missing parts, no end."""
 
 
-def make_app(space: Workspace, *, token: str, port: int) -> Starlette:
-    """The application for one workspace."""
-    space.prepare()
-    handlers = Handlers(space)
+def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> Starlette:
+    """The application for one workspace, which must be prepared."""
+    handlers = Handlers(space, keys.root)
     page, act = handlers.page, handlers.action
     at, of = "/tables/{table}", "/tables/{table}/runs/{run}"
     routes = [
@@ -63,10 +67,10 @@ def make_app(space: Workspace, *, token: str, port: int) -> Starlette:
         act(f"{at}/schema/verify", lambda r, b: actions.verify_table(handlers.table(r))),
         act(f"{at}/workload/preview", lambda r, b: actions.preview_workload(handlers.table(r), b)),
         act(f"{at}/workload/save", lambda r, b: actions.save_workload(handlers.table(r), b)),
-        act(f"{at}/budget/plan", lambda r, b: actions.plan(space, handlers.table(r), b)),
-        act(f"{at}/start", lambda r, b: actions.start_run(space, handlers.table(r), b)),
-        act(f"{of}/cancel", lambda r, b: handlers.signal(r, runs.cancel)),
-        act(f"{of}/resume", lambda r, b: handlers.signal(r, runs.resume)),
+        act(f"{at}/budget/plan", lambda r, b: budget.plan(space, handlers.table(r), b)),
+        act(f"{at}/start", lambda r, b: budget.start(space, handlers.table(r), b)),
+        act(f"{of}/cancel", lambda r, b: handlers.cancel(r)),
+        act(f"{of}/resume", lambda r, b: handlers.resume(r, b["attempt"])),
         act(f"{of}/internal", handlers.internal),
         act(f"{of}/ask", lambda r, b: asking.ask(handlers.run(r).release, b)),
         act(
@@ -80,14 +84,18 @@ def make_app(space: Workspace, *, token: str, port: int) -> Starlette:
             },
         ),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, token=token, port=port)])
+    guard = Middleware(Guard, entrance=entrance, keys=keys, port=port)
+    app = Starlette(routes=routes, middleware=[guard])
+    app.router.redirect_slashes = False
+    return app
 
 
 class Handlers:
     """Requests to functions of the workspace, and their errors to answers."""
 
-    def __init__(self, space: Workspace) -> None:
+    def __init__(self, space: Workspace, root: str) -> None:
         self._space = space
+        self._root = root
 
     def table(self, request: Request) -> Any:
         return self._space.table(request.path_params["table"])
@@ -95,14 +103,18 @@ class Handlers:
     def run(self, request: Request) -> runs.RunFolder:
         return runs.find_run(self.table(request), request.path_params["run"])
 
-    def page(self, make: Callable[[Request], str]) -> Callable[[Request], Any]:
+    def page(self, make: Callable[[Request], pages.Page]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
-                return HTMLResponse(await run_in_threadpool(make, request))
+                page = await run_in_threadpool(make, request)
+                return HTMLResponse(await run_in_threadpool(page.html, self._root))
             except AdmeasureError as error:
-                return HTMLResponse(pages.problem(str(error)), status_code=404)
+                return self.problem(str(error))
 
         return endpoint
+
+    def problem(self, text: str) -> Response:
+        return HTMLResponse(pages.problem(text).html(self._root), status_code=404)
 
     def action(self, path: str, work: Callable[[Request, dict[str, Any]], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -113,18 +125,28 @@ class Handlers:
                 return JSONResponse({"error": str(error)}, status_code=409)
             except AdmeasureError as error:
                 return JSONResponse({"error": str(error)}, status_code=422)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except TimeoutError:
+                text = "The page did not send all of its request in time. Try again."
+                return JSONResponse({"error": text}, status_code=408)
+            except ClientDisconnect:
+                return Response(status_code=400)  # nobody is there to read it
+            except NONSENSE:
                 text = "The page sent something that this server does not understand. Reload it."
                 return JSONResponse({"error": text}, status_code=400)
 
         return Route(path, endpoint, methods=["POST"])
 
-    def compare(self, request: Request) -> str:
+    def compare(self, request: Request) -> pages.Page:
         return pages.compare(self.table(request), request.query_params.getlist("run"))
 
-    def signal(self, request: Request, what: Callable[[runs.RunFolder], None]) -> dict[str, Any]:
-        what(self.run(request))
+    def cancel(self, request: Request) -> dict[str, Any]:
+        runs.cancel(self.run(request))
         return {"ok": True}
+
+    def resume(self, request: Request, seen: int) -> dict[str, Any]:
+        run = self.run(request)
+        runs.resume(run, seen)
+        return {"state": run.state}
 
     async def events(self, request: Request) -> Response:
         """A run as it goes on, as server-sent events: each is the whole state, so that a page that
@@ -132,32 +154,32 @@ class Handlers:
         try:
             watched = await run_in_threadpool(lambda: Watched(self.run(request)))
         except AdmeasureError as error:
-            return HTMLResponse(pages.problem(str(error)), status_code=404)
+            return self.problem(str(error))
         return StreamingResponse(_watch(request, watched), media_type="text/event-stream")
 
     async def report(self, request: Request) -> Response:
         try:
             path = self.run(request).path / "report.html"
         except AdmeasureError as error:
-            return HTMLResponse(pages.problem(str(error)), status_code=404)
+            return self.problem(str(error))
         if not path.exists():
-            return HTMLResponse(pages.problem("The report is not there yet."), status_code=404)
+            return self.problem("The report is not there yet.")
         return FileResponse(
             path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
         )
 
     def internal(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         """The internal report, by a process of its own: it reads the private table."""
-        run = self.run(request)
+        table, run = self.table(request), self.run(request)
         argv = ["report", str(run.release), "-o", str(run.path / "report.NOT-PRIVATE.html")]
-        commands.run([*argv, "--internal", run.request["data"], "--force"])
-        return {"next": f"{request.url.path.removesuffix('/internal')}/download/internal.html"}
+        commands.run([*argv, "--internal", run.request.data, "--force"])
+        return {"next": f"/tables/{table.name}/runs/{run.number}/download/internal.html"}
 
     async def download(self, request: Request) -> Response:
         try:
             path, name = await run_in_threadpool(self._file, request)
         except AdmeasureError as error:
-            return HTMLResponse(pages.problem(str(error)), status_code=404)
+            return self.problem(str(error))
         return FileResponse(path, filename=name)
 
     def _file(self, request: Request) -> tuple[Path, str]:
@@ -172,11 +194,11 @@ class Handlers:
                 return _there(run.path / "report.NOT-PRIVATE.html"), f"{stem}.NOT-PRIVATE.html"
             case "certificate.html":
                 path = run.path / what
-                path.write_text(certificate_page(release), encoding="utf-8")
+                write_private(path, certificate_page(release))
                 return path, f"{stem}-certificate{mark}.html"
             case "certificate.json":
                 path = run.path / what
-                path.write_text(json.dumps(release.certificate.to_json(), indent=1))
+                write_private(path, json.dumps(release.certificate.to_json(), indent=1))
                 return path, f"{stem}-certificate{mark}.json"
             case "certificate.yaml":
                 return _there(run.release / what), f"{stem}-certificate{mark}.yaml"
@@ -235,11 +257,12 @@ async def _watch(request: Request, watched: Watched) -> AsyncIterator[str]:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > MOST_BYTES:
-            raise UsageError("That is too much for one form.")
+    raw = bytearray()
+    async with asyncio.timeout(BODY_SECONDS):
+        async for part in request.stream():
+            raw += part
+            if len(raw) > MOST_BYTES:
+                raise UsageError("That is too much for one form.")
     body = json.loads(raw or b"{}")
     if not isinstance(body, dict):
         raise TypeError

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from admeasure.sources.address import printable
+from admeasure.web.runs import Request, command
 from admeasure.web.workspace import TableFolder, Workspace
 
 Code = dict[str, str]
@@ -92,26 +94,26 @@ def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> C
     return _near(command_line(argv) + book, python)
 
 
-def for_run(request: dict[str, Any]) -> Code:
-    maker = request["mechanism"].replace("-", "_")
-    given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in request.get("options", {}).items())
-    argv = [a for a in request["command"] if a != "--json"]
+def for_run(request: Request, path: Path) -> Code:
+    maker = request.mechanism.replace("-", "_")
+    given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in request.options.items())
+    argv = command(request, path)
     places = dict(pairwise(argv))
     lines = [
         "import admeasure",
         "",
         "release = admeasure.fit(",
-        f"    {request['data']!r},",
-        f"    {places.get('--schema', '')!r},",
-        f"    workload={places.get('--workload', '')!r},",
+        f"    {printable(request.data)!r},",
+        f"    {places['--schema']!r},",
+        f"    workload={places['--workload']!r},",
         f"    mechanism=admeasure.{maker}({given}),",
-        f"    epsilon={request['epsilon']}, delta={request['delta']},",
-        f"    out={places.get('--out', '')!r},",
+        f"    epsilon={request.epsilon}, delta={request.delta},",
+        f"    out={places['--out']!r},",
     ]
-    if request.get("public"):
-        lines.append(f"    public={request['public']!r},")
-    if request.get("dataset"):
-        book = f"admeasure.ChargeTo({request['ledger']!r}, {request['dataset']!r})"
+    if request.public:
+        lines.append(f"    public={printable(request.public)!r},")
+    if request.dataset:
+        book = f"admeasure.ChargeTo({request.ledger!r}, {request.dataset!r})"
         lines.append(f"    charge_to={book},")
     return _near(command_line(argv), "\n".join([*lines, ")"]))
 

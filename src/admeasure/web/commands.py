@@ -29,11 +29,13 @@ def run_json(argv: list[str]) -> dict[str, Any]:
 
 def _done(argv: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *argv],
+        # -P: no file that lies in the folder at hand is taken for a module.
+        [sys.executable, "-P", "-m", "admeasure.cli", *argv],
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
+        umask=0o077,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from admeasure.release import Release
 from admeasure.report import charts, html
 from admeasure.report.facts import Ranked, rank
 from admeasure.web import actions, asking, code, runs
+from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
 from admeasure.web.workspace import TableFolder, Workspace
 
@@ -36,13 +38,25 @@ def environment() -> jinja2.Environment:
     return found
 
 
-def render(template: str, **values: Any) -> str:
-    return environment().get_template(template).render(**values)
+@dataclass(frozen=True)
+class Page:
+    """A template and what goes into it."""
+
+    template: str
+    values: dict[str, Any]
+
+    def html(self, root: str) -> str:
+        """The page, with all its links below `root`."""
+        return environment().get_template(self.template).render(root=root, **self.values)
 
 
-def home(space: Workspace) -> str:
+def _page(template: str, **values: Any) -> Page:
+    return Page(template, values)
+
+
+def home(space: Workspace) -> Page:
     tables = [_summary(table) for table in space.tables()]
-    return render(
+    return _page(
         "home.html.j2",
         title="Tables",
         tables=tables,
@@ -53,14 +67,17 @@ def home(space: Workspace) -> str:
 
 
 def _summary(table: TableFolder) -> dict[str, Any]:
-    state = table.read()
-    found = runs.all_runs(table)
+    try:
+        state = table.read()
+    except (Damaged, FileNotFoundError) as error:
+        return {"name": table.name, "problem": str(error), "runs": []}
     return {
         "name": table.name,
+        "problem": "",
         "data": state["data"],
         "columns": len(state["header"]),
         "step": _next_step(table, state),
-        "runs": [_run(run) for run in found],
+        "runs": [_run(run) for run in runs.all_runs(table)],
     }
 
 
@@ -71,34 +88,36 @@ def _next_step(table: TableFolder, state: dict[str, Any]) -> str:
 
 
 def _run(run: RunFolder) -> dict[str, Any]:
-    request = run.request
+    try:
+        request = run.request
+    except (Damaged, FileNotFoundError):
+        return {"number": run.number, "state": "damaged", "mechanism": "", "epsilon": ""}
     return {
         "number": run.number,
         "state": run.state,
-        "mechanism": request["mechanism"],
-        "epsilon": request["epsilon"],
-        "dataset": request.get("dataset", ""),
+        "mechanism": request.mechanism,
+        "epsilon": request.epsilon,
     }
 
 
-def schema(table: TableFolder) -> str:
+def schema(table: TableFolder) -> Page:
     state = table.read()
-    return render(
+    return _page(
         "schema.html.j2",
         title="Schema",
         step="schema",
         table=table.name,
         state=state,
-        text=table.schema_path.read_text(encoding="utf-8") if table.schema_path.exists() else "",
+        text=read_text(table.schema_path) if table.schema_path.exists() else "",
         code=code.for_schema(table, state),
     )
 
 
-def workload(table: TableFolder) -> str:
+def workload(table: TableFolder) -> Page:
     state = table.read()
     known = table.schema()
     given = state.get("workload", {"kind": "rule", "rule": "all-2way", "entries": []})
-    return render(
+    return _page(
         "workload.html.j2",
         title="Workload",
         step="workload",
@@ -110,10 +129,10 @@ def workload(table: TableFolder) -> str:
     )
 
 
-def budget(space: Workspace, table: TableFolder) -> str:
+def budget(space: Workspace, table: TableFolder) -> Page:
+    state = table.read()
     known = table.schema()
     table.workload(known)
-    state = table.read()
     given = {
         "epsilon": "1",
         "delta": "1e-9",
@@ -124,7 +143,7 @@ def budget(space: Workspace, table: TableFolder) -> str:
         "dataset": "",
         **state.get("budget", {}),
     }
-    return render(
+    return _page(
         "budget.html.j2",
         title="Budget",
         step="budget",
@@ -138,10 +157,10 @@ def budget(space: Workspace, table: TableFolder) -> str:
     )
 
 
-def run(table: TableFolder, found: RunFolder) -> str:
+def run(table: TableFolder, found: RunFolder) -> Page:
     release = asking.load(found.release) if found.state == runs.DONE else None
-    request = found.request
-    return render(
+    made = code.for_run(found.request, found.path)
+    return _page(
         "run.html.j2",
         title=f"Run {found.number}",
         step="runs",
@@ -153,8 +172,8 @@ def run(table: TableFolder, found: RunFolder) -> str:
         columns=[] if release is None else [_asked_column(c) for c in release.schema.columns],
         samples=release is not None and _samples(release),
         report_ready=(found.path / "report.html").exists(),
-        code=code.for_run(request) if release is None else code.for_results(str(found.release)),
-        made=code.for_run(request),
+        code=made if release is None else code.for_results(str(found.release)),
+        made=made,
     )
 
 
@@ -179,7 +198,7 @@ def _samples(release: Release) -> bool:
     return True
 
 
-def compare(table: TableFolder, numbers: list[str]) -> str:
+def compare(table: TableFolder, numbers: list[str]) -> Page:
     """Runs side by side, by what their releases say of themselves."""
     chosen = [runs.find_run(table, number) for number in numbers] or runs.all_runs(table)
     done = [run for run in chosen if run.state == runs.DONE][:6]
@@ -190,7 +209,7 @@ def compare(table: TableFolder, numbers: list[str]) -> str:
         {columns for side in sides for columns in side["bounds"]},
         key=lambda c: -max(s["bounds"][c].error for s in sides if c in s["bounds"]),
     )
-    return render(
+    return _page(
         "compare.html.j2",
         title="Compare",
         step="runs",
@@ -222,15 +241,15 @@ def _side(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def book(space: Workspace) -> str:
+def book(space: Workspace) -> Page:
     accounts = []
     if space.book.exists():
         opened = Book.open(space.book)
         accounts = [(a, opened.history(a.dataset)) for a in opened.datasets()]
-    return render(
+    return _page(
         "book.html.j2", title="Budget book", accounts=accounts, code=code.for_book(str(space.book))
     )
 
 
-def problem(text: str) -> str:
-    return render("problem.html.j2", title="That did not work", text=text)
+def problem(text: str) -> Page:
+    return _page("problem.html.j2", title="That did not work", text=text)

@@ -14,20 +14,74 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.mechanisms import build
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
 from admeasure.report.facts import Round, rounds
 from admeasure.run import JOURNAL
 from admeasure.web import worker
-from admeasure.web.workspace import TableFolder, write_json
+from admeasure.web.kept import (
+    Damaged,
+    damaged,
+    locked,
+    read_bytes,
+    read_json,
+    read_part,
+    write_json,
+)
+from admeasure.web.workspace import Stale, TableFolder
 
 RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
+LAST_WORDS = 64 << 10
+MOST_JOURNAL = 64 << 20
+"""Bytes of a journal that are taken in at one look."""
+UNSETTLED = "Its release is written. Continue it, so that it is settled with the budget book."
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked for; `rule` is empty where the workload is a list."""
+
+    data: str
+    rule: str
+    epsilon: str
+    delta: str
+    mechanism: str
+    options: dict[str, str]
+    public: str
+    dataset: str
+    ledger: str
+    rho: float
+    nonce: str
+    attempt: int = 1
+
+    @classmethod
+    def of(cls, path: Path) -> Request:
+        """The request in a file; its texts are settings and never a command."""
+        stored = read_json(path)
+        known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
+        try:
+            request = cls(**known)
+        except TypeError:
+            raise damaged(path, "parts of it are missing") from None
+        texts = [v for v in known.values() if isinstance(v, str)]
+        options = request.options if isinstance(request.options, dict) else {"": 0}
+        if (
+            len(texts) != 9
+            or not all(isinstance(v, str) for v in options.values())
+            or type(request.rho) not in (int, float)
+            or type(request.attempt) is not int
+            or any(text.startswith("-") for text in texts)
+        ):
+            raise damaged(path, "parts of it are of another kind")
+        return request
 
 
 @dataclass(frozen=True)
@@ -45,25 +99,31 @@ class RunFolder:
         return self.path / "release"
 
     @property
-    def request(self) -> dict[str, Any]:
-        return json.loads((self.path / worker.RUN).read_text(encoding="utf-8"))
+    def request(self) -> Request:
+        return Request.of(self.path / worker.RUN)
 
     @property
-    def ended(self) -> dict[str, Any] | None:
+    def workload(self) -> str:
+        """The workload as the command line takes it."""
+        return self.request.rule or str(self.path / "workload.toml")
+
+    @property
+    def code(self) -> int | None:
+        """How its process ended; None where it goes on, or could not say."""
         try:
-            return json.loads((self.path / worker.ENDED).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            return int(read_json(self.path / worker.ENDED)["code"])
+        except (FileNotFoundError, Damaged, KeyError, TypeError, ValueError):
             return None
 
     @property
     def alive(self) -> bool:
         """Whether its process holds its lock."""
         try:
-            file = os.open(self.path / worker.LOCK, os.O_RDWR)
-        except FileNotFoundError:
+            file = os.open(self.path / worker.LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
             return False
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
         except BlockingIOError:
             return True
@@ -76,22 +136,24 @@ class RunFolder:
 
     @property
     def state(self) -> str:
+        """By what is there. A release is never called a failure, however its process ended."""
         if self.alive:
             return RUNNING
-        ended = self.ended
-        if ended is None:
-            return FAILED  # it was killed before it could say so
-        if ended["code"] == 0 and self.release.is_dir():
-            return DONE
-        return STOPPED if ended["code"] == worker.INTERRUPTED else FAILED
+        if self.release.is_dir():
+            return STOPPED if partial_folder(self.release).is_dir() else DONE
+        return STOPPED if self.code == worker.INTERRUPTED else FAILED
 
     @property
     def message(self) -> str:
         """The last words of a run that did not end well, each line from the command line."""
+        if self.release.is_dir():
+            return UNSETTLED
         try:
-            lines = (self.path / worker.ERRORS).read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
+            path = self.path / worker.ERRORS
+            last = read_part(path, max(0, path.stat().st_size - LAST_WORDS), LAST_WORDS)
+        except (OSError, Damaged):
             return ""
+        lines = last.decode("utf-8", errors="replace").splitlines()
         starts = [i for i, line in enumerate(lines) if line.startswith("error:")]
         said = lines[starts[-1] :] if starts else []
         return "\n".join(said).removeprefix("error:").strip()
@@ -100,7 +162,8 @@ class RunFolder:
 def all_runs(table: TableFolder) -> list[RunFolder]:
     """Every run of a table, the latest first."""
     found = [RunFolder(p.parent) for p in table.runs.glob(f"*/{worker.RUN}")]
-    return sorted(found, key=lambda run: run.number, reverse=True)
+    mine = [run for run in found if run.path.name.isdecimal()]
+    return sorted(mine, key=lambda run: run.number, reverse=True)
 
 
 def find_run(table: TableFolder, number: str) -> RunFolder:
@@ -110,75 +173,88 @@ def find_run(table: TableFolder, number: str) -> RunFolder:
     return RunFolder(path)
 
 
-def start(table: TableFolder, request: dict[str, Any]) -> RunFolder:
-    """Start a run; `request` has the settings, and gets its command here."""
-    number = max((run.number for run in all_runs(table)), default=0) + 1
-    while True:
-        path = table.runs / str(number)
+def with_nonce(table: TableFolder, nonce: str) -> RunFolder | None:
+    """The run that this nonce has started."""
+    for run in all_runs(table):
         try:
-            path.mkdir(mode=0o700)
-            break
-        except FileExistsError:  # another tab was faster
-            number += 1
-    for source in (table.schema_path, table.workload_path):
-        if source.exists():
-            (path / source.name).write_bytes(source.read_bytes())
-    run = RunFolder(path)
-    write_json(path / worker.RUN, {**request, "command": command(request, path)})
-    _spawn(run)
-    return run
+            if run.request.nonce == nonce:
+                return run
+        except Damaged:
+            continue
+    return None
 
 
-def command(request: dict[str, Any], path: Path) -> list[str]:
-    """The arguments of `admeasure` that make this run."""
-    workload = request["workload"]
-    if workload.endswith("workload.toml"):
-        workload = str(path / "workload.toml")
-    argv = ["fit", request["data"], "--schema", str(path / "schema.toml"), "--workload", workload]
-    argv += ["--epsilon", request["epsilon"], "--delta", request["delta"]]
-    argv += ["--mechanism", request["mechanism"], "--out", str(path / "release")]
-    if request.get("public"):
-        argv += ["--public", request["public"]]
-    if request.get("dataset"):
-        argv += ["--ledger", request["ledger"], "--dataset", request["dataset"]]
-    for name, value in request.get("options", {}).items():
+def prepare(table: TableFolder, request: Request, schema: str, workload: str) -> RunFolder:
+    """A folder for a run, with all that it needs. The table must be held."""
+    number = max((int(p.name) for p in table.runs.iterdir() if p.name.isdecimal()), default=0) + 1
+    path = table.runs / str(number)
+    path.mkdir(mode=0o700)
+    write_private(path / "schema.toml", schema)
+    write_private(path / "workload.toml", workload)
+    write_json(path / worker.RUN, asdict(request))
+    return RunFolder(path)
+
+
+def command(request: Request, path: Path) -> list[str]:
+    """The arguments of `admeasure` that make this run: always a `fit`, with known options."""
+    build(request.mechanism, request.options)  # refuses an option that is not the mechanism's
+    workload = request.rule or str(path / "workload.toml")
+    argv = ["fit", request.data, "--schema", str(path / "schema.toml"), "--workload", workload]
+    argv += ["--epsilon", request.epsilon, "--delta", request.delta]
+    argv += ["--mechanism", request.mechanism, "--out", str(path / "release")]
+    if request.public:
+        argv += ["--public", request.public]
+    if request.dataset:
+        argv += ["--ledger", request.ledger, "--dataset", request.dataset]
+    for name, value in request.options.items():
         argv += [f"--{name}", value]
-    return [*argv, "--json"]
+    return argv
 
 
-def resume(run: RunFolder) -> None:
-    """Continue a run that was cancelled or killed; nothing is charged twice."""
-    if not run.resumable:
-        raise UsageError("This run cannot be continued. Start a new one.")
-    request = run.request
-    argv = [a for a in request["command"] if a != "--resume"]
-    write_json(run.path / worker.RUN, {**request, "command": [*argv, "--resume"]})
-    (run.path / worker.ENDED).unlink(missing_ok=True)
-    _spawn(run)
+def resume(run: RunFolder, seen: int) -> None:
+    """Continue a run that was cancelled or killed; nothing is charged twice. `seen` is the attempt
+    that was shown: what was continued since, or is done, is not continued again."""
+    with locked(run.path / ".lock"):
+        if run.state in (RUNNING, DONE):
+            return
+        request = run.request
+        if seen != request.attempt:
+            raise Stale("This run was continued elsewhere. Reload the page to see it.")
+        if not run.resumable:
+            raise UsageError("This run cannot be continued. Start a new one.")
+        write_json(run.path / worker.RUN, asdict(replace(request, attempt=request.attempt + 1)))
+        (run.path / worker.ENDED).unlink(missing_ok=True)
+        spawn(run)
 
 
 def cancel(run: RunFolder) -> None:
     """Ask a run to stop, as Ctrl-C would. What it has drawn stays charged and can be resumed."""
     if not run.alive:
         return
-    process = int((run.path / "pid").read_text())
-    os.killpg(process, signal.SIGINT)
+    # Its own process wrote this, and lives: it holds the lock.
+    number = int(read_bytes(run.path / worker.LOCK, 32) or b"0")
+    if number > 1 and os.getpgid(number) == number:
+        os.killpg(number, signal.SIGINT)
 
 
-def _spawn(run: RunFolder) -> None:
-    with (
-        open(run.path / worker.ERRORS, "wb") as errors,
-        open(run.path / worker.OUTPUT, "wb") as out,
-    ):
+def spawn(run: RunFolder) -> None:
+    """Start the process of a run."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    errors = os.open(run.path / worker.ERRORS, flags, 0o600)
+    out = os.open(run.path / worker.OUTPUT, flags, 0o600)
+    try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "admeasure.web.worker", str(run.path)],
+            # -P: no file that lies in the folder at hand is taken for a module.
+            [sys.executable, "-P", "-m", "admeasure.web.worker", str(run.path)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=errors,
             start_new_session=True,  # it outlives the server and has a group of its own to signal
             env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
         )
-    (run.path / "pid").write_text(str(process.pid))
+    finally:
+        os.close(errors)
+        os.close(out)
     _wait_for_lock(run, process)
 
 
@@ -204,15 +280,12 @@ class Progress:
         if not path.exists():
             path = self.run.release / "log.jsonl"
             if path.exists() and self._offset >= 0:
-                self.events, self._offset = _parsed(path.read_bytes())[0], -1
+                self.events, self._offset = _parsed(read_bytes(path, MOST_JOURNAL))[0], -1
             return
         size = path.stat().st_size
         if self._offset < 0 or size < self._offset:
             self.events, self._offset = [], 0
-        with open(path, "rb") as file:
-            file.seek(self._offset)
-            raw = file.read()
-        found, used = _parsed(raw)
+        found, used = _parsed(read_part(path, self._offset, MOST_JOURNAL))
         self.events += found
         self._offset += used
 
@@ -221,7 +294,7 @@ class Progress:
 
     @property
     def _rho(self) -> float:
-        return float(self.run.request.get("rho", 0.0))
+        return float(self.run.request.rho)
 
     @property
     def spent(self) -> float:
@@ -239,7 +312,7 @@ def _parsed(raw: bytes) -> tuple[list[dict[str, Any]], int]:
             break
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break  # room set aside for a result that is not there yet
         values = event.pop("values", None)
         if values is not None and event["event"] == "measure":

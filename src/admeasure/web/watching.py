@@ -9,8 +9,11 @@ from typing import Any
 
 from admeasure.schema import Schema
 from admeasure.web import runs
-from admeasure.web.estimate import estimate
+from admeasure.web.estimate import Estimate, estimate
+from admeasure.web.kept import Damaged
 from admeasure.workload import parse_workload
+
+NOTHING = {"rounds": [], "spent": 0.0, "estimate": vars(Estimate(None, 0, 0, None))}
 
 
 class Watched:
@@ -20,28 +23,39 @@ class Watched:
         self._run = run
         self._progress = runs.Progress(run)
         self._domain = Schema.load(run.path / "schema.toml").domain
-        command = run.request["command"]
-        text = command[command.index("--workload") + 1]
-        self._marginals = parse_workload(text, self._domain).marginals()
+        self._marginals = parse_workload(run.workload, self._domain).marginals()
         self._seen = -1
         self._told: dict[str, Any] = {}
 
     def look(self) -> dict[str, Any]:
         """The whole state, as plain data."""
         state = self._run.state
-        self._progress.read()
-        if len(self._progress.events) != self._seen:
-            self._seen = len(self._progress.events)
-            worth = estimate(self._progress.events, self._marginals, self._domain)
-            self._told = {
-                "rounds": runs.described(self._progress.rounds()),
-                "spent": self._progress.spent,
-                "estimate": vars(worth),
-            }
+        damage = self._follow()
         ended_badly = state not in (runs.RUNNING, runs.DONE)
         return {
             "state": state,
-            "message": self._run.message if ended_badly else "",
+            "message": damage or (self._run.message if ended_badly else ""),
             "resumable": self._run.resumable,
+            "attempt": self._run.request.attempt,
             **self._told,
+        }
+
+    def _follow(self) -> str:
+        """Take in what the journal has more than before; what is wrong with it, if anything."""
+        try:
+            self._progress.read()
+            if len(self._progress.events) != self._seen:
+                self._told = self._summary()
+                self._seen = len(self._progress.events)
+        except (Damaged, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            self._told = self._told or NOTHING
+            return "The journal of this run cannot be read. `admeasure fit --resume` says why."
+        return ""
+
+    def _summary(self) -> dict[str, Any]:
+        worth = estimate(self._progress.events, self._marginals, self._domain)
+        return {
+            "rounds": runs.described(self._progress.rounds()),
+            "spent": self._progress.spent,
+            "estimate": vars(worth),
         }

@@ -1,30 +1,35 @@
 """One run as a process of its own: `python -m admeasure.web.worker RUN`.
 
-Runs the command of RUN/run.json as the command line would, then writes the publishable report
-beside the release. Its exit code goes to RUN/ended.json; as long as it lives it holds a lock on
-RUN/lock, so that any server, also one that started later, can tell whether the run goes on.
+Runs the `fit` that RUN/run.json asks for as the command line would, then writes the publishable
+report beside the release. Its exit code goes to RUN/ended.json; as long as it lives it holds a lock
+on RUN/lock, so that any server, also one that started later, can tell whether the run goes on, and
+its number stands in that file. A second worker of a run that goes on ends and leaves no trace.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 
-from admeasure.web.workspace import write_json
+from admeasure.errors import AdmeasureError
+from admeasure.web.kept import write_json
 
 LOCK, RUN, ENDED, ERRORS, OUTPUT = "lock", "run.json", "ended.json", "errors.txt", "output.txt"
 REPORT = "report.html"
-INTERRUPTED = 130
+INTERRUPTED, BUSY = 130, 3
+TRIES, PAUSE = 100, 0.05
+"""A server that looks whether the run goes on holds the lock for an instant."""
 
 
 def main(folder: Path) -> int:
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.umask(0o077)
+    lock = _locked(folder / LOCK)
+    if lock is None:
+        return BUSY
     # A server in the background of a shell ignores Ctrl-C, and its children would inherit that.
     # Whoever ends the process otherwise (SIGTERM) leaves a run that can be continued, too.
     for stop in (signal.SIGINT, signal.SIGTERM):
@@ -38,15 +43,36 @@ def main(folder: Path) -> int:
     return code
 
 
+def _locked(path: Path) -> int | None:
+    """The lock, with the number of this process in its file; None where the run goes on."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE)
+        else:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            return lock
+    os.close(lock)
+    return None
+
+
 def _work(folder: Path) -> int:
     from admeasure.cli.run import run
+    from admeasure.web.runs import RunFolder, command
 
-    request = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    code = run(request["command"])
+    try:
+        request = RunFolder(folder).request
+        argv = [*command(request, folder), "--json"]
+    except AdmeasureError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    code = run(argv if request.attempt == 1 else [*argv, "--resume"])
     if code == 0:
         report = ["report", str(folder / "release"), "-o", str(folder / REPORT), "--force"]
-        ledger = request.get("ledger")
-        run([*report, *(["--ledger", ledger] if ledger else [])])
+        run([*report, *(["--ledger", request.ledger] if request.ledger else [])])
     return code
 
 

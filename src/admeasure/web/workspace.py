@@ -8,27 +8,31 @@
     tables/NAME/runs/N/release/      the release, once it is there
 
 The private table stays where it is. Nothing of its rows is kept here, except by the internal
-report, whose name says NOT-PRIVATE.
+report, whose name says NOT-PRIVATE. Every file is for its owner alone.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
 from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
+from admeasure.web.kept import damaged, locked, read_json, refuse_unless_own, write_json
 from admeasure.workload import Workload, parse_workload
 
 MOST_FILES = 60
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".duckdb")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+
+State = dict[str, Any]
 
 
 class Stale(UsageError):
@@ -57,15 +61,38 @@ class TableFolder:
     def runs(self) -> Path:
         return self.path / "runs"
 
-    def read(self) -> dict[str, Any]:
-        return json.loads((self.path / "table.json").read_text(encoding="utf-8"))
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else changes this table or starts a run of it meanwhile."""
+        with locked(self.path / ".lock"):
+            yield
 
-    def write(self, state: dict[str, Any], *, seen: int | None = None) -> dict[str, Any]:
-        """Store a changed state; `seen` is the version that the change was made to."""
-        current = self.read()["version"] if (self.path / "table.json").exists() else 0
-        if seen is not None and seen != current:
+    def read(self) -> State:
+        path = self.path / "table.json"
+        state = read_json(path)
+        if not _is_state(state):
+            raise damaged(path, "parts of it are missing or of another kind")
+        return state
+
+    def change(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> State:
+        """Store changed parts of the state, and the files that go with them (`schema`, `workload`;
+        None removes one), if the state is still the one of version `seen`: of two changes to one
+        version the first is taken and the second is told so."""
+        with self.held():
+            return self.change_held(seen, parts, **files)
+
+    def change_held(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> State:
+        """`change` for whoever holds the table already."""
+        state = self.read()
+        if type(seen) is not int or seen != state["version"]:
             raise Stale("This was changed in another tab or window. Reload the page to see it.")
-        fresh = {**state, "version": current + 1}
+        for name, text in files.items():
+            path = self.path / f"{name}.toml"
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_private(path, text)
+        fresh = {**state, **parts, "version": state["version"] + 1}
         write_json(self.path / "table.json", fresh)
         return fresh
 
@@ -89,6 +116,30 @@ class TableFolder:
         return parse_workload(self.workload_text, schema.domain)
 
 
+def _is_state(state: State) -> bool:
+    """Whether a state has the parts that every page relies on."""
+    header, form = state.get("header"), state.get("form")
+    columns = form.get("columns") if isinstance(form, dict) else None
+    workload, budget = state.get("workload", {}), state.get("budget", {})
+    return (
+        isinstance(state.get("data"), str)
+        and type(state.get("version")) is int
+        and isinstance(header, list)
+        and all(isinstance(h, list) and list(map(type, h)) == [str, str] for h in header)
+        and isinstance(form, dict)
+        and all(isinstance(form.get(part), dict) for part in ("table", "privacy"))
+        and isinstance(form.get("zeros"), list)
+        and isinstance(columns, list)
+        and all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in columns)
+        and isinstance(workload, dict)
+        and (not workload or {"kind", "rule", "entries", "text"} <= workload.keys())
+        and all(isinstance(workload.get(k, ""), str) for k in ("kind", "rule", "text"))
+        and isinstance(workload.get("entries", []), list)
+        and isinstance(budget, dict)
+        and all(isinstance(value, str) for value in budget.values())
+    )
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The folder of the page; `start` is where its user started it, for paths and suggestions."""
@@ -105,8 +156,12 @@ class Workspace:
         return self.folder / "tables"
 
     def prepare(self) -> None:
+        """Make the folder, for its owner alone; refuse one that others could have written into."""
         try:
-            self.tables_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder, self.tables_folder):
+                folder.mkdir(exist_ok=True, mode=0o700)
+                refuse_unless_own(self.folder)
         except OSError as error:
             raise UsageError(f"{self.folder} cannot be made: {error.strerror}.") from None
 
@@ -120,14 +175,20 @@ class Workspace:
             raise UsageError("There is no such table here. Start from the first page.")
         return folder
 
-    def add(self, data: str, header: list[tuple[str, str]], form: dict[str, Any]) -> TableFolder:
+    def add(
+        self, data: str, header: list[tuple[str, str]], form: State, schema: str | None
+    ) -> TableFolder:
         """A new table; its name comes from its file's."""
         stem = re.sub(r"[^a-z0-9]+", "-", Path(data).name.split(".")[0].lower()).strip("-")[:40]
         folder = self.tables_folder / f"{stem or 'table'}-{secrets.token_hex(2)}"
         folder.mkdir(mode=0o700)
         (folder / "runs").mkdir(mode=0o700)
         table = TableFolder(folder)
-        table.write({"data": data, "header": header, "form": form})
+        if schema is not None:
+            write_private(table.schema_path, schema)
+        write_json(
+            folder / "table.json", {"data": data, "header": header, "form": form, "version": 1}
+        )
         return table
 
     def suggestions(self) -> list[str]:
@@ -150,13 +211,11 @@ class Workspace:
                 "This is no path and no address without a password. Leave the password out: it is "
                 "taken from PGPASSWORD or ~/.pgpass when the page is started with it."
             )
+        if text.startswith("-"):
+            raise UsageError(f"{text!r} would be taken for an option. Write ./{text} for a file.")
         if not text or "://" in text or text.startswith(("duckdb:", "spark:")):
             return text
-        return str(self.start / Path(text).expanduser())
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Whole or not at all."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
-    beside.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-    os.replace(beside, path)
+        try:
+            return str(self.start / Path(text).expanduser())
+        except RuntimeError:
+            raise UsageError(f"{text!r} names the home of a user who is not known here.") from None

@@ -24,7 +24,7 @@ from admeasure.queries import Predicate
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.network.training import How, State, Trained
+    from admeasure.families.network.training import State, Trained, TrainingOptions
     from admeasure.families.products.placement import Tiling
 
 
@@ -116,7 +116,7 @@ class NetworkFamily:
     the rest.
     """
 
-    how: How
+    how: TrainingOptions
     anchors: tuple[Measurement, ...] = ()
 
     def init(
@@ -183,7 +183,7 @@ class WorstFamily:
     were measured (B.2), from noisy answers.
     """
 
-    how: How
+    how: TrainingOptions
     _error: float | None = None
 
     def update(self, model: NetworkModel, log: Sequence[Measurement]) -> NetworkModel:

@@ -96,14 +96,6 @@ class Generator:
         biases = tuple(np.asarray(b, np.float32) for _, b in parameters)
         return Generator(weights, biases, self.noise if noise is None else np.asarray(noise))
 
-    def with_rows(self, rows: int, seed: int = 0) -> Generator:
-        """The same weights and a batch of `rows` noise vectors."""
-        if rows == len(self.noise):
-            return self
-        rng = np.random.default_rng(seed)
-        noise = rng.standard_normal((rows, self.noise.shape[1])).astype(np.float32)
-        return Generator(self.weights, self.biases, noise)
-
     def knowing(self, layout: Layout, columns: Iterable[str]) -> Generator:
         """The same network with every other column uniform and independent of all.
 

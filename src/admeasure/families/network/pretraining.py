@@ -21,7 +21,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.families.network.family import NetworkFamily, NetworkModel
-from admeasure.families.network.training import How
+from admeasure.families.network.training import TrainingOptions
 from admeasure.families.support import SupportModel
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
@@ -32,7 +32,11 @@ STAGE_CELLS = 1 << 14
 
 
 def fitted(
-    model: NetworkModel, table: SupportModel, queries: Sequence[Columns], rows: int, how: How
+    model: NetworkModel,
+    table: SupportModel,
+    queries: Sequence[Columns],
+    rows: int,
+    how: TrainingOptions,
 ) -> NetworkModel:
     """The network trained on the table's shares of these marginals, `how.steps` in all."""
     small = [c for c in queries if len(c) <= 2]

@@ -34,7 +34,7 @@ SLOWEST = 0.1
 
 
 @dataclass(frozen=True)
-class How:
+class TrainingOptions:
     """How a network is trained."""
 
     learning_rate: float = 1e-3
@@ -66,7 +66,7 @@ def finite(tree: Any) -> Any:
 
 
 class Pace(NamedTuple):
-    """The numbers of a `How` that may differ from fit to fit without another compilation."""
+    """The numbers of the options that may differ from fit to fit without another compilation."""
 
     learning_rate: Any
     steps: Any
@@ -74,7 +74,7 @@ class Pace(NamedTuple):
     floor: Any
 
     @classmethod
-    def of(cls, how: How) -> tuple[Pace, How]:
+    def of(cls, how: TrainingOptions) -> tuple[Pace, TrainingOptions]:
         rate, floor = np.float32(how.learning_rate), np.float32(how.floor)
         pace = cls(rate, np.int32(how.steps), np.int32(how.least), floor)
         return pace, replace(how, learning_rate=0.0, steps=0, least=0, floor=0.0)
@@ -88,12 +88,14 @@ class State(NamedTuple):
     memory: Any = None
 
 
-def fit(state: State, blocks: Any, data: Measured, how: How) -> Trained:
+def fit(state: State, blocks: Any, data: Measured, how: TrainingOptions) -> Trained:
     """Train on squared errors until they are those of noise."""
     return _fit(_ready(state), blocks, data, *Pace.of(how))
 
 
-def fit_worst(state: State, blocks: Any, data: Measured, gamma: float, how: How) -> Trained:
+def fit_worst(
+    state: State, blocks: Any, data: Measured, gamma: float, how: TrainingOptions
+) -> Trained:
     """Train on the absolute errors of at least `gamma`, in shares, until there is none."""
     return _fit_worst(_ready(state), blocks, data, np.float32(gamma), *Pace.of(how))
 
@@ -107,7 +109,7 @@ def _ready(state: State) -> State:
 
 
 @partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
-def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Trained:
+def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: TrainingOptions) -> Trained:
     def objective(p: Any, z: Any) -> Any:
         value = squared(product_rows(p, z, blocks), data)
         return value, value
@@ -123,7 +125,7 @@ def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: How) -> Tra
 
 @partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
 def _fit_worst(
-    state: State, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: How
+    state: State, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: TrainingOptions
 ) -> Trained:
     def objective(p: Any, z: Any) -> Any:
         assert data.cells is not None
@@ -132,7 +134,7 @@ def _fit_worst(
     return _loop(state, objective, lambda worst, _: worst >= gamma, pace, how)
 
 
-def _loop(state: State, objective: Any, more: Any, pace: Pace, how: How) -> Trained:
+def _loop(state: State, objective: Any, more: Any, pace: Pace, how: TrainingOptions) -> Trained:
     """`objective` gives the loss and the number that `more` and the choice of the best go by."""
     adam = optax.scale_by_adam()
     key = jax.random.key(how.seed)

@@ -24,7 +24,7 @@ from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.products.optimise import How
+    from admeasure.families.products.optimise import FitOptions
 
 DOUBLE_NUMBERS = 1 << 26
 """Marginals of fewer products than this (cells times rows) are summed in double precision."""
@@ -120,7 +120,7 @@ class ProductModel:
 class ProductFamily:
     """Rows fitted by gradients to everything measured, from where the last round left them."""
 
-    how: How
+    how: FitOptions
     accelerator: Tiling | None = None
 
     def init(

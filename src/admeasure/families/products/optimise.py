@@ -47,7 +47,7 @@ SMALLEST_SHARE = 1e-7
 
 
 @dataclass(frozen=True)
-class How:
+class FitOptions:
     """How rows are fitted."""
 
     shape: Literal["sparsemax", "softmax"]
@@ -77,7 +77,9 @@ class Coarse(NamedTuple):
     others: Any
 
 
-def minimise(P: Any, layout: Layout, log: Sequence[Measurement], total: float, how: How) -> Any:
+def minimise(
+    P: Any, layout: Layout, log: Sequence[Measurement], total: float, how: FitOptions
+) -> Any:
     """Rows fitted to everything measured, starting from `P`, and where `P` is: in memory, or on a
     device."""
     singles = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
@@ -133,7 +135,7 @@ def _fit(
     tables: Any,
     floor: Any,
     kind: loss.Kind,
-    how: How,
+    how: FitOptions,
 ) -> Any:
     """All lines of `P`, fitted. The rest of a column is divided as it was, evenly where it was
     none."""
@@ -146,7 +148,7 @@ def _fit(
 
 
 def _fitted(
-    P: Any, blocks: Blocks, cells: Any, tables: Any, floor: Any, kind: loss.Kind, how: How
+    P: Any, blocks: Blocks, cells: Any, tables: Any, floor: Any, kind: loss.Kind, how: FitOptions
 ) -> Any:
     real = (blocks.column < blocks.member.shape[0] - 1)[:, None]
     rows = jnp.where(real, jnp.maximum(P, SMALLEST_SHARE), 0.0)

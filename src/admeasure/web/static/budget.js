@@ -2,6 +2,7 @@
 import { $, $$, code, data, later, make, percent, post, queued, small, table, whole } from "./tools.js";
 
 let state;
+let shown = {}; // the plan on the page: only that one can be started, and once
 
 function budget() {
   const found = Object.fromEntries($$("[data-key]").map((input) => [input.dataset.key, input.value]));
@@ -15,14 +16,15 @@ function budget() {
 
 export function start(follow) {
   state = data("state");
-  for (const input of $$("[data-key], #book-choice")) input.addEventListener("input", () => { fields(); plan(); });
-  $("#start").addEventListener("click", (event) => {
+  for (const input of $$("[data-key], #book-choice")) input.addEventListener("input", () => { $("#start").disabled = true; fields(); plan(); });
+  $("#start").addEventListener("click", async (event) => {
     const asked = budget();
     if ($("#book-choice").value === "+" && !(asked.dataset.trim() && asked.total.trim())) {
       $("#plan-problem").textContent = "A new data set needs a name and a total.";
       return;
     }
-    follow(`/tables/${state.table}/start`, { budget: asked }, event.target);
+    const found = await follow(`/tables/${state.table}/start`, { budget: asked, ...shown }, event.target);
+    if (found.status === 409) planNow();
   });
   fields();
   planNow();
@@ -36,13 +38,15 @@ const planNow = queued(async () => {
   const asked = budget();
   const found = await post(`/tables/${state.table}/budget/plan`, { budget: asked });
   $("#plan-problem").textContent = found.error ?? "";
-  $("#start").disabled = Boolean(found.error);
+  // While the plan on the page is not the one for what is typed, there is nothing to start.
+  $("#start").disabled = Boolean(found.error) || JSON.stringify(asked) !== JSON.stringify(budget());
   if (found.error) {
     $("#plan").replaceChildren();
     $("#plan-state").textContent = "This cannot be run.";
     $("#book-left").textContent = "";
     return;
   }
+  shown = { shown: found.shown, nonce: found.nonce };
   show(found, asked);
 });
 const plan = later(planNow);

@@ -1,5 +1,5 @@
 // Starts what the page at hand needs.
-import { $, alarm, post } from "./tools.js";
+import { $, alarm, go, post } from "./tools.js";
 
 async function follow(url, body, button) {
   alarm("");
@@ -7,7 +7,8 @@ async function follow(url, body, button) {
   const found = await post(url, body);
   if (button) button.disabled = false;
   if (found.error) alarm(found.error);
-  else location.href = found.next;
+  else go(found.next);
+  return found;
 }
 
 function home() {

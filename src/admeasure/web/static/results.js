@@ -1,5 +1,5 @@
 // A finished run: questions as they are typed, tables, conclusions.
-import { $, $$, bar, data, later, make, percent, post, queued, small, whole } from "./tools.js";
+import { $, $$, at, bar, data, later, make, percent, post, queued, small, whole } from "./tools.js";
 
 const KINDS = { supported: "its columns were measured together", unsupported: "bounded by what was measured instead", trivial: "nothing is known beyond the number of rows" };
 let base, columns;
@@ -20,7 +20,7 @@ export function start() {
     $("#internal-state").textContent = "Reading the table …";
     const found = await post(`${base}/internal`);
     $("#internal").disabled = false;
-    $("#internal-state").replaceChildren(found.error ?? make("a", { href: found.next }, "Download it (NOT PRIVATE)"));
+    $("#internal-state").replaceChildren(found.error ?? make("a", { href: at(found.next) }, "Download it (NOT PRIVATE)"));
   });
 }
 

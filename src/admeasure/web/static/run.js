@@ -1,17 +1,22 @@
 // A run as it goes on. Every event is the whole state, so a reload shows the same.
-import { $, data, make, percent, post, small, whole } from "./tools.js";
+import { $, at, data, make, percent, post, small, whole } from "./tools.js";
 
 const WORDS = {
   running: "It reads the table, then measures round by round.", stopped: "It was cancelled. What it has drawn is charged; continue it, or leave it.",
   failed: "It did not end well.", done: "Done.",
 };
 
+let attempt;
+
 export function start() {
   const state = data("state");
   const given = data("given");
   const base = `/tables/${state.table}/runs/${given.run}`;
-  const source = new EventSource(`${base}/events`);
+  const source = new EventSource(at(`${base}/events`));
   source.onmessage = (event) => show(JSON.parse(event.data));
+  source.onerror = () => {
+    if (source.readyState === EventSource.CLOSED) $("#run-message").textContent = "This run cannot be followed: its files are damaged, or the page's server has ended.";
+  };
   source.addEventListener("end", () => {
     source.close();
     if ($("#run-state").textContent === "done") location.reload();
@@ -21,13 +26,16 @@ export function start() {
     await post(`${base}/cancel`);
   });
   $("#resume").addEventListener("click", async () => {
-    const found = await post(`${base}/resume`);
+    $("#resume").disabled = true; // a second click would be answered "done", but need not be asked
+    const found = await post(`${base}/resume`, { attempt });
+    $("#resume").disabled = false;
     if (found.error) $("#run-message").textContent = found.error;
     else location.reload();
   });
 }
 
 function show(found) {
+  attempt = found.attempt;
   if ($("#run-state").textContent !== found.state) $("#run-state").textContent = found.state;
   $("#run-words").textContent = WORDS[found.state] ?? "";
   $("#run-message").textContent = found.message;

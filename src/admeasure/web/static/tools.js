@@ -35,10 +35,17 @@ export function bar(value, low, high, most) {
   return svg;
 }
 
-export async function post(url, body = {}) {
+// Every address begins with the page's own place, so none can lead out of it.
+export const at = (path) => document.body.dataset.root + path;
+
+export function go(path) {
+  location.href = at(path);
+}
+
+export async function post(path, body = {}) {
   let response;
   try {
-    response = await fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    response = await fetch(at(path), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
   } catch {
     return { error: "The page's server does not answer. Is `admeasure ui` still running?", status: 0 };
   }

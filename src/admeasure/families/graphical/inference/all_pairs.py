@@ -50,7 +50,6 @@ class AllPairs:
     """What the pass over one tree does, and what it costs."""
 
     def __init__(self, tree: JunctionTree) -> None:
-        self._tree = tree
         self._levels = tree.levels
         children: dict[int, dict[Clique, list[int]]] = {k: {} for k in range(len(tree.nodes))}
         self._separator: dict[int, Clique] = {}

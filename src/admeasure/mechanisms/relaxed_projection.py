@@ -34,7 +34,7 @@ from admeasure.workload import Workload
 
 if TYPE_CHECKING:
     from admeasure.families.products.family import ProductFamily
-    from admeasure.families.products.optimise import How
+    from admeasure.families.products.optimise import FitOptions
 
 EACH, ANSWER = "each measurement", "each answer"
 SELECT_SHARE = Fraction(1, 2)
@@ -85,7 +85,7 @@ class Projection(ABC):
         return run(self, ProductFamily(self.how(), accelerator()), curator, workload, zeros)
 
     @abstractmethod
-    def how(self) -> How:
+    def how(self) -> FitOptions:
         """How rows are fitted."""
 
 
