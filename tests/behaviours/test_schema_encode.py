@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 from decimal import Decimal
 
@@ -332,32 +333,67 @@ UNITS = 'unit_column = "id"\nmax_rows_per_unit = {}'
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-@pytest.mark.parametrize("kind", ["numbers", "texts", "objects", "polars", "pandas", "times"])
-def test_the_first_rows_of_each_unit_are_kept_in_stored_order(most: int, kind: str):
+@pytest.mark.parametrize("kind", ["numbers", "texts", "floats", "polars", "pandas", "times"])
+def test_the_rows_of_each_unit_are_kept_by_their_hash_and_codes(most: int, kind: str):
     rng = np.random.default_rng(most)
     ids = rng.integers(0, 40, 200)
     x = rng.integers(0, 10, 200)
-    kept: list[int] = []
-    seen: dict[int, int] = {}
-    for i, unit in enumerate(ids.tolist()):
-        seen[unit] = seen.get(unit, 0) + 1
-        if seen[unit] <= most:
-            kept.append(i)
     start = datetime.datetime(2020, 1, 1)
+    times = [start + datetime.timedelta(seconds=int(i)) for i in ids]
     column = {
         "numbers": ids,
         "texts": np.array([f"p{i}" for i in ids]),
-        "objects": [f"p{i}" if i % 2 else int(i) for i in ids],
+        "floats": ids.astype(float),
         "polars": ids,
         "pandas": pd.Series(ids.astype(str)),
-        "times": [start + datetime.timedelta(seconds=int(i)) for i in ids],
+        "times": times,
     }[kind]
+    names = [str(i) for i in {"texts": column, "times": times}.get(kind, ids)]
+    units: dict[str, list[tuple[str, int, int]]] = {}
+    for i, (name, value) in enumerate(zip(names, x.tolist(), strict=True)):
+        hashed = hashlib.md5(f"{name}|{value}".encode()).hexdigest()
+        units.setdefault(name, []).append((hashed, value, i))
+    kept = sorted(i for rows in units.values() for _, _, i in sorted(rows)[:most])
     frame: object = {"id": column, "x": x}
     if kind in {"polars", "times"}:
         frame = pl.DataFrame(frame)
     found = encode_frame(frame, schema(TEN, privacy=UNITS.format(most)))
     assert list(found) == ["x"]
     assert found["x"].tolist() == x[kept].tolist()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [[1, "1"], [1, 1.0], [True, 1], ["a", b"a"], [datetime.date(2020, 1, 1), "2020-01-01"]],
+)
+def test_a_unit_column_of_several_kinds_is_refused(ids: list):
+    """Some of them are equal to Python and some are not, so that people are merged or split."""
+    with pytest.raises(DataError, match="several kinds"):
+        encode_frame({"id": ids, "x": [1, 2]}, schema(TEN, privacy=UNITS.format(1)))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([1.5, 2.0]),
+        np.array([2.0**53 + 2, 1.0]),
+        np.array([2**24 + 2, 1], dtype=np.float32),
+        np.array([np.inf, 1.0]),
+        pl.Series([2.0**24 + 2, 1.0], dtype=pl.Float32),
+        [0.1, 2.0],
+    ],
+    ids=str,
+)
+def test_floats_that_cannot_tell_units_apart_are_refused(ids):
+    with pytest.raises(DataError, match="cannot name units exactly"):
+        encode_frame({"id": ids, "x": [1, 2]}, schema(TEN, privacy=UNITS.format(1)))
+
+
+def test_zero_is_one_unit_whatever_its_sign():
+    found = encode_frame(
+        {"id": np.array([0.0, -0.0, 1.0]), "x": [1, 2, 3]}, schema(TEN, privacy=UNITS.format(1))
+    )
+    assert len(found["x"]) == 2
 
 
 @pytest.mark.parametrize("none", [None, math.nan])

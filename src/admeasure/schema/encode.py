@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.errors import DataError
 from admeasure.schema.column import Column
 from admeasure.schema.frames import Frame, Stored
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -19,7 +18,7 @@ from admeasure.schema.load import did_you_mean
 from admeasure.schema.model import Schema
 from admeasure.schema.ordered import Ordered
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
-from admeasure.schema.values import quoted
+from admeasure.schema.units import units_of
 
 _READABLE = {
     "integer": {"integer", "float", "boolean"},
@@ -56,9 +55,11 @@ def encode_and_check(frame: Any, schema: Schema) -> tuple[dict[str, np.ndarray],
                 codes[column.name] = settle(column, marked)
     unit = schema.privacy.unit_column
     if unit is not None and unit not in unreadable:
-        kept, found = first_rows(table.identifiers(unit), schema)
+        units, found = units_of(table.identifiers(unit), unit)
         problems += found
-        codes = {name: c[kept] for name, c in codes.items()} if kept is not None else codes
+        if units is not None and not problems:
+            kept = units.kept([codes[c] for c in schema.names], schema.privacy.max_rows_per_unit)
+            codes = {name: c[kept] for name, c in codes.items()}
     return codes, problems
 
 
@@ -171,32 +172,3 @@ def _mark_whole(grid: OrdinalGrid, stored: Stored) -> tuple[np.ndarray, np.ndarr
         found[inside != values] = Refusal.OUTSIDE
     found[(values != np.floor(values)) & np.isfinite(values)] = Refusal.UNREADABLE
     return found, values
-
-
-def first_rows(identifiers: Stored, schema: Schema) -> tuple[np.ndarray | None, list[Problem]]:
-    """Which rows are kept: the first `max_rows_per_unit` of each unit, in stored order."""
-    name = schema.privacy.unit_column
-    missing = [Problem(name, "has rows without a unit", "give every row its unit, or remove it")]
-    if identifiers.null is not None:
-        return None, missing
-    if identifiers.kind == "object":
-        numbers: dict[Any, int] = {}
-        try:
-            if any(v is None or v != v for v in identifiers.values):
-                return None, missing
-            unit = [numbers.setdefault(v, len(numbers)) for v in identifiers.values]
-        except TypeError:
-            raise DataError(
-                f"Column {quoted(name)} cannot name units: its values cannot be compared. "
-                "Use texts, numbers or dates."
-            ) from None
-        group = np.array(unit, dtype=np.int64)
-    else:
-        group = np.unique(identifiers.values, return_inverse=True)[1]
-    order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else []
-    position = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    kept = np.zeros(len(order), dtype=bool)
-    kept[order[position < schema.privacy.max_rows_per_unit]] = True
-    return kept, []

@@ -20,16 +20,20 @@ from admeasure.schema.values import quoted
 
 Library = Literal["pandas", "polars", "arrow", "dict"]
 _LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+EXACT_DOUBLE = 2**53
+"""From here on a double stands for several whole numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
     """One column as stored. `values` is an array (for kind "object" a list); `null` marks its
-    missing entries, or is None where there are none. Days count from 1970-01-01, in UTC."""
+    missing entries, or is None where there are none. Days count from 1970-01-01, in UTC. Whole
+    numbers below `exact` are told apart by the storage of a float."""
 
     kind: Literal["integer", "float", "boolean", "day", "object"]
     values: Any
     null: np.ndarray | None = None
+    exact: int = EXACT_DOUBLE
 
     def __len__(self) -> int:
         return len(self.values)
@@ -126,9 +130,10 @@ def _stored_list(values: list[Any]) -> Stored:
 
 
 def _floats(values: np.ndarray) -> Stored:
+    exact = min(2 ** (np.finfo(values.dtype).nmant + 1), EXACT_DOUBLE)
     values = values.astype(np.float64, copy=False)
     null = np.isnan(values)
-    return Stored("float", values, null if null.any() else None)
+    return Stored("float", values, null if null.any() else None, exact)
 
 
 def _days(values: np.ndarray) -> Stored:

@@ -9,7 +9,8 @@ broken.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What DuckDB
 says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
-unit are counted, the first ones in stored order: this is what every sensitivity rests on.
+unit are counted, by a rule that looks at nothing but the unit's own rows (`schema.units`): this is
+what every sensitivity rests on. Stored order plays no part, since a view has none.
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
+from admeasure.schema.units import inexact_unit, without_unit
+from admeasure.schema.values import quoted
 from admeasure.sources.arrow import StreamError, batches
 from admeasure.sources.cache import CodeFile, dtypes_of
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
+from admeasure.sources.engine import LEAST_MEGABYTES, connected
 from admeasure.sources.limits import available_megabytes
-from admeasure.sources.sql import Encoding, encoding, finite_key
-from admeasure.sources.tables import Location, Part, layout, locate
+from admeasure.sources.sql import Encoding, encoding, no_unit, unit_kind, unit_text
+from admeasure.sources.tables import Location, Part, layout, locate, without_entries
 from admeasure.sparse import SparseCounts
 
 Progress = Callable[[float], None]
 """Called with the fraction of a scan that is done, now and then."""
 
-_LEAST_ENGINE_MEGABYTES = 256
 _LEAST_WORK_MEGABYTES = 256
-_ROWS_WITHOUT_UNIT = "has rows without a unit", "give every row its unit, or remove it"
 
 
 class DuckDBSource:
@@ -174,25 +176,13 @@ def find_problems(data: str | Path | Sequence[str | Path], schema: Schema) -> li
 def storage_types(data: str | Path | Sequence[str | Path]) -> list[tuple[str, str]]:
     """Names and storage types of a table's columns, from its header alone."""
     location = locate(data)
-    with contextlib.closing(duckdb.connect(config=_config(_LEAST_ENGINE_MEGABYTES))) as connection:
+    with connected(location.paths) as connection:
         part = layout(connection, location)[0]
-    # The entries of an ENUM are values of the table.
-    types = ["ENUM" if t.startswith("ENUM") else t for t in part.types]
-    return list(zip(part.names, types, strict=True))
+    return list(zip(part.names, map(without_entries, part.types), strict=True))
 
 
 def _length(chunk: dict[str, np.ndarray]) -> int:
     return len(next(iter(chunk.values())))
-
-
-def _config(megabytes: float) -> dict[str, str | bool | int | float | list[str]]:
-    # Nothing is fetched or loaded from elsewhere, and nothing is written unless a scan says where.
-    return {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "memory_limit": f"{int(megabytes)}MB",
-        "temp_directory": "",
-    }
 
 
 class _Table:
@@ -209,25 +199,13 @@ class _Table:
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection of its own for each scan. Only a limit of rows a unit needs room on disk: in
         a folder that no one else may enter, and that is removed."""
-        engine = max(self.memory_megabytes / 2, _LEAST_ENGINE_MEGABYTES)
+        engine = max(self.memory_megabytes / 2, LEAST_MEGABYTES)
         with contextlib.ExitStack() as stack:
-            config = _config(engine)
+            spill = None
             if self._unit is not None:
                 folder = tempfile.TemporaryDirectory(prefix="admeasure-")
-                config["temp_directory"] = stack.enter_context(folder)
-                # A killed process leaves what it spilled behind: unreadable, its key died with it.
-                # DuckDB calls its own random numbers for keys unsafe, which is still better than
-                # plain text, and the only choice without an extension.
-                config["temp_file_encryption"] = "true"
-                config["force_mbedtls_unsafe"] = "true"
-            connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET python_enable_replacements = false")
-            # Progress is known only where a bar is on, and a bar would be drawn on stdout.
-            connection.execute("SET enable_progress_bar = true")
-            connection.execute("SET enable_progress_bar_print = false")
-            ordered = "true" if self._unit is not None else "false"
-            connection.execute(f"SET preserve_insertion_order = {ordered}")
+                spill = stack.enter_context(folder)
+            connection = stack.enter_context(connected(self.location.paths, engine, spill))
             try:
                 yield connection
             except duckdb.OutOfMemoryException:
@@ -263,6 +241,7 @@ class _Table:
             parts = layout(connection, self.location)
             if absent := self._absent(parts):
                 raise data_error(absent)
+            self._check_unit(parts)
             query = self._codes_query(connection, parts, names)
             for batch in batches(connection.sql(query), dtypes):
                 if batch.with_nulls:
@@ -281,6 +260,18 @@ class _Table:
         found = (p for part in parts for p in absent_columns(list(part.names), self.schema))
         return list(dict.fromkeys(found))
 
+    def _check_unit(self, parts: Sequence[Part]) -> None:
+        """Units that are stored in two ways would be merged where one of them is rounded, or split
+        where one of them is written another way."""
+        if self._unit is None:
+            return
+        if len({unit_kind(part.types[part.names.index(self._unit)]) for part in parts}) > 1:
+            raise DataError(
+                f"The files of {self.location.words} store column {quoted(self._unit)} in "
+                "different types, so that rows of one unit cannot be told from those of others. "
+                "Store it in one type, as texts or as whole numbers."
+            )
+
     def problems(
         self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part]
     ) -> list[Problem]:
@@ -291,9 +282,12 @@ class _Table:
         has_unit = self._unit is not None and self._unit not in absent
         marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
         queries = []
+        if has_unit:
+            self._check_unit(parts)
         for part in parts:
             asked = [f"bool_or(c{i} = {r}) AS m{i}_{-r}" for i, r in self._asked(names)]
-            asked += ["bool_or(u IS NULL) AS m_unit"] * has_unit
+            if has_unit:
+                asked += ["bool_or(no_unit)", "bool_or(u IS NULL AND NOT no_unit)"]
             rows = self._encoded(connection, part, names, marks, "INTEGER", with_unit=has_unit)
             queries.append(f"SELECT {', '.join(['count(*) AS n', *asked])} FROM ({rows})")
         results = [connection.execute(query).fetchall()[0] for query in queries]
@@ -305,8 +299,9 @@ class _Table:
         }
         for i, name in enumerate(names):
             found += refusals(self.schema.column(name), [r for j, r in marked if j == i])
-        if has_unit and broken[-1]:
-            found.append(Problem(self._unit, *_ROWS_WITHOUT_UNIT))
+        if has_unit:
+            without, inexact = broken[-2:]
+            found += [without_unit(self._unit)] * without + [inexact_unit(self._unit)] * inexact
         return found
 
     def _asked(self, names: Columns) -> list[tuple[int, Refusal]]:
@@ -315,22 +310,33 @@ class _Table:
     def _codes_query(
         self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
     ) -> str:
+        if self._unit is None:
+            rows = self._all_encoded(connection, parts, names)
+            return f"SELECT {_codes(len(names))} FROM ({rows})"
+        # Which rows of a unit are kept is decided by all of its codes, whichever are asked for.
+        everything = self.schema.names
+        rows = self._all_encoded(connection, parts, everything)
+        codes = _codes(len(everything))
+        places = ", ".join(f"c{everything.index(name)}" for name in names)
+        # A refused row is kept wherever it stands, so that the table is refused because of it.
+        refused = " OR ".join(f"{code} IS NULL" for code in ("u", *codes.split(", ")))
+        flag = f"CASE WHEN {refused} THEN NULL ELSE 0::UTINYINT END AS u"
+        # By bytes: a collation of the column would take two units for one.
+        return (
+            f"SELECT {places}, {flag} "
+            f"FROM (SELECT *, md5(concat_ws('|', u, {codes})) AS hashed FROM ({rows})) "
+            f"QUALIFY row_number() OVER (PARTITION BY encode(u) ORDER BY hashed, {codes}) "
+            f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
+        )
+
+    def _all_encoded(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
+    ) -> str:
         marks = {name: self._levels(name) for name in names}
-        codes = [f"c{i}" for i in range(len(names))]
         has_unit = self._unit is not None
-        rows = " UNION ALL ".join(
+        return " UNION ALL ".join(
             self._encoded(connection, part, names, marks, None, with_unit=has_unit)
             for part in parts
-        )
-        if not has_unit:
-            return f"SELECT {', '.join(codes)} FROM ({rows})"
-        # A refused row is kept wherever it stands, so that the table is refused because of it.
-        refused = " OR ".join(f"{code} IS NULL" for code in ("u", *codes))
-        return (
-            f"SELECT {', '.join(codes)}, CASE WHEN u IS NOT NULL THEN 0::UTINYINT END AS u "
-            f"FROM (SELECT *, row_number() OVER () AS position FROM ({rows})) "
-            f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY position) "
-            f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
         )
 
     def _levels(self, name: str) -> dict[Refusal, str]:
@@ -348,8 +354,8 @@ class _Table:
         *,
         with_unit: bool,
     ) -> str:
-        """A part's rows as c0, c1, … (and u, the unit). Each step is a query of its own, so that
-        nothing is computed twice."""
+        """A part's rows as c0, c1, … (and u, the unit's name, and whether there is none). Each step
+        is a query of its own, so that nothing is computed twice."""
         places = [part.names.index(name) for name in names]
         encodings = [
             encoding(self.schema.column(name), part.types[place], i)
@@ -360,8 +366,9 @@ class _Table:
         unit = []
         if with_unit and self._unit is not None:
             place = part.names.index(self._unit)
-            stored.append(f"{finite_key(f'k{place}', part.types[place])} AS u")
-            unit = ["u"]
+            key = f"k{place}", part.types[place]
+            stored += [f"{unit_text(*key)} AS u", f"{no_unit(*key)} AS no_unit"]
+            unit = ["u", "no_unit"]
         aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
         trimmed = [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed]
         read = [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value]
@@ -376,6 +383,10 @@ class _Table:
 
     def _code_type(self, name: str) -> str:
         return "UTINYINT" if self.schema.column(name).dtype == np.uint8 else "USMALLINT"
+
+
+def _codes(count: int) -> str:
+    return ", ".join(f"c{i}" for i in range(count))
 
 
 def _create_types(connection: duckdb.DuckDBPyConnection, encodings: Sequence[Encoding]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from admeasure.schema import values
 from admeasure.schema.categorical import StringColumn
 from admeasure.schema.column import Column
+from admeasure.schema.frames import EXACT_DOUBLE
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.ordered import IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Refusal
@@ -359,8 +360,27 @@ def _day(x: str) -> str:
     return f"least(greatest(CAST({x} AS DATE), DATE '0001-01-01'), DATE '9999-12-31')"
 
 
-def finite_key(x: str, sql_type: str) -> str:
-    """A value that names a unit, with NULL for what is not a value."""
+def unit_text(x: str, sql_type: str) -> str:
+    """The name of a unit as a text (`admeasure.schema.units`), NULL where it cannot name one."""
     if storage_of(sql_type) is not Storage.REAL:
-        return x
-    return f"CASE WHEN isnan({x}) THEN NULL ELSE {x} END"
+        return f"CAST({x} AS VARCHAR)"
+    most = 2**24 if sql_type == "FLOAT" else EXACT_DOUBLE
+    exact = f"isfinite({x}) AND {x} = trunc({x}) AND abs({x}) < {most}"
+    return f"CASE WHEN {exact} THEN CAST(CAST({x} AS BIGINT) AS VARCHAR) END"
+
+
+def no_unit(x: str, sql_type: str) -> str:
+    """Whether a row has no unit at all."""
+    nan = f" OR isnan({x})" if storage_of(sql_type) is Storage.REAL else ""
+    return f"({x} IS NULL{nan})"
+
+
+def unit_kind(sql_type: str) -> str:
+    """What two parts of a table must agree on in how they store units, so that one unit has one
+    name: whole numbers of any size, texts of any kind, or else the very same type."""
+    match storage_of(sql_type):
+        case Storage.WHOLE | Storage.WIDE:
+            return "whole numbers"
+        case Storage.TEXT:
+            return "texts"
+    return sql_type

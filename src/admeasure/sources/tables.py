@@ -27,6 +27,7 @@ from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
 from admeasure.sources.sql import identifier, text
+from admeasure.sources.views import check_fixed
 
 Format = Literal["csv", "parquet", "duckdb"]
 FORMATS: dict[str, Format] = {
@@ -40,6 +41,8 @@ FORMATS: dict[str, Format] = {
 }
 LONGEST_PATH = 4096
 _DELIMITERS = ",;\t|"
+_DATABASE = "admeasure_data"
+_ENTRIES = re.compile(r"""ENUM\((?:'(?:[^']|'')*'(?:,\s*)?)*\)""")
 _URL = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
 
@@ -177,9 +180,16 @@ def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Pa
                 _parquet_part(connection, paths, *head)
                 for head, paths in _runs(heads, location.paths)
             ]
-    relation = _attach(connection, location)
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    return [Part(relation, tuple(r[0] for r in rows), tuple(r[1] for r in rows))]
+    return [_described(connection, _attach(connection, location), ())]
+
+
+def without_entries(sql_type: str) -> str:
+    """A type as it may be shown: the entries of an ENUM are values of the table.
+
+    >>> without_entries("STRUCT(a ENUM('it''s)', 'b')[], b INTEGER)")
+    'STRUCT(a ENUM[], b INTEGER)'
+    """
+    return _ENTRIES.sub("ENUM", sql_type)
 
 
 def _runs(heads: list, paths: Sequence[Path]) -> list[tuple]:
@@ -301,7 +311,7 @@ def _parquet_head(
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     try:
-        connection.execute(f"ATTACH {text(str(location.paths[0]))} AS admeasure_data (READ_ONLY)")
+        connection.execute(f"ATTACH {text(str(location.paths[0]))} AS {_DATABASE} (READ_ONLY)")
     except duckdb.Error:
         raise DataError(
             f"{location.words} cannot be opened as a DuckDB file. Check that it is one, and that "
@@ -309,9 +319,9 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
         ) from None
     found = connection.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() "
-        "WHERE database_name = 'admeasure_data' "
+        f"WHERE database_name = '{_DATABASE}' "
         "UNION ALL SELECT schema_name, view_name FROM duckdb_views() "
-        "WHERE database_name = 'admeasure_data' AND NOT internal ORDER BY ALL"
+        f"WHERE database_name = '{_DATABASE}' AND NOT internal ORDER BY ALL"
     ).fetchall()
     known = {
         name if schema == "main" else f"{schema}.{name}": (schema, name) for schema, name in found
@@ -325,4 +335,5 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
             "Name a table" if wanted is None else f"There is no table {quoted(printable(wanted))}"
         )
         raise UsageError(f"{what} with ?table=NAME. {location.words} has: {names}.")
-    return ".".join(map(identifier, ("admeasure_data", *known[wanted])))
+    check_fixed(connection, _DATABASE, *known[wanted])
+    return ".".join(map(identifier, (_DATABASE, *known[wanted])))
