@@ -27,7 +27,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.truth import HOST_BYTES
-from admeasure.public.read import given_public
+from admeasure.public.read import check_apart, given_public
 from admeasure.queries import Marginal, Predicate, from_record
 from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, Certificate, lines
@@ -88,6 +88,7 @@ def fit(
             workload = parse_workload(workload, schema.domain)
         elif not isinstance(workload, Workload):
             mechanism, workload = with_predicates(mechanism, workload, schema)
+        check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
         request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
     run = Run(request, None if out is None else Path(out), resume=resume)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -338,6 +339,57 @@ def test_wrong_commands_show_nothing(place, tally):
         code, err = place.command(*args)
         assert code in (2, 3), (args, err)
     tally("canary: commands searched", len(wrong))
+
+
+def test_a_file_that_was_found_is_not_named(place, tally):
+    """Names of folders and files may be values: a link to nothing, an empty file, a wrong header, a
+    suffix that is not known, whether found by a folder or a pattern."""
+    folder = place.folder / "private" / "parts" / f"sex={TEXT}"
+    folder.mkdir(parents=True)
+    broken = {
+        "link": lambda path: path.symlink_to(place.folder / "private" / NAME),
+        "empty": lambda path: path.write_text(""),
+        "header": lambda path: path.write_text('"'),
+        "fields": lambda path: path.write_text(f"{HEADER}\n1,2,3,4,5,6\n"),
+        "fifo": os.mkfifo,
+    }
+    searched = 0
+    for damage in broken.values():
+        path = folder / f"{NAME}.csv"
+        damage(path)
+        for data in ("private/parts", "private/parts/*/*.csv"):
+            code, err = place.command("check", data, "--schema", "schema.toml")
+            assert code in (2, 3), err
+            searched += 1
+        path.unlink()
+    (folder / f"{NAME}.xyz").write_text("x")
+    code, err = place.command("check", "private/parts/*/*", "--schema", "schema.toml")
+    assert code == 2, err
+    tally("canary: commands searched", searched + 1)
+
+
+NESTED = {
+    "plain": "ENUM('{}', 'F')",
+    "list": "ENUM('{}', 'F')[]",
+    "array": "ENUM('{}', 'F')[2]",
+    "struct": "STRUCT(x INTEGER, y ENUM('a)', 'it''s', '{}'))",
+    "map": "MAP(ENUM('{}'), STRUCT(z ENUM('{}')[]))",
+    "union": "UNION(n INTEGER, e ENUM('{}'))",
+}
+
+
+def test_entries_of_enums_are_not_among_the_storage_types(place, tally):
+    """They are values; the page keeps storage types in its table.json, and `draft` prints them."""
+    path = place.folder / "private" / "t.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        columns = ", ".join(f'"{n}" {t.replace("{}", TEXT)}' for n, t in NESTED.items())
+        connection.execute(f"CREATE TABLE t (who VARCHAR, {columns})")
+    found = duckdb_source.storage_types(path)
+    assert [name for name, _ in found] == ["who", *NESTED]
+    place.search(repr(found).encode())
+    code, err = place.command("draft", "private/t.duckdb", "-o", "draft.toml")
+    assert code == 0, err
+    tally("canary: commands searched", 1)
 
 
 def test_what_is_spilled_to_the_disk_cannot_be_read(tmp_path, monkeypatch):

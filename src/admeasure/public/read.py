@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 
-from admeasure.errors import DataError, UsageError
+from admeasure.errors import AdmeasureError, DataError, UsageError
 from admeasure.mechanisms.base import LearnsFromPublic, Mechanism
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored, stored_array
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.open import is_path
-from admeasure.sources.tables import layout, locate
+from admeasure.sources.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.limits import available_megabytes
+from admeasure.sources.open import is_path, is_remote
+from admeasure.sources.tables import Location, layout, locate
 
 
 def read_public(
@@ -32,12 +35,13 @@ def read_public(
     if isinstance(data, PublicTable):
         return data
     if is_path(data):
-        names, rows, column = _opened(data)
+        opened = _opened(data, schema)
+        names, rows, column, sha256 = opened.names, opened.rows, opened.column, opened.sha256
         called = name or (Path(data).name if isinstance(data, (str, Path)) else "the public files")
     else:
         frame = Frame(data)
         names, rows, column = frame.names, frame.rows, frame.column
-        called = name or "the public table"
+        called, sha256 = name or "the public table", None
     readable = np.ones(rows, dtype=bool)
     marked, strays = {}, []
     for described in schema.columns:
@@ -57,29 +61,46 @@ def read_public(
             f"{int((~readable).sum()):,} of {rows:,} rows of {called} have a value in "
             f"{', '.join(strays)} that the schema has no level for, and are left out."
         )
-    return PublicTable.from_codes(codes, schema.domain, name=called, notes=notes, fill=fill)
+    table = PublicTable.from_codes(codes, schema.domain, name=called, notes=notes, fill=fill)
+    return replace(table, files_sha256=sha256)
 
 
-def _opened(data: Any) -> tuple[list[str], int, Callable[[str], Stored]]:
-    """Names, number of rows and columns by name of a table in files."""
+@dataclass(frozen=True)
+class _Opened:
+    """Names, number of rows and columns by name of a table in files, and a hash of the files."""
+
+    names: list[str]
+    rows: int
+    column: Callable[[str], Stored]
+    sha256: str
+
+
+def _opened(data: Any, schema: Schema) -> _Opened:
+    """A table in files. Nothing but these files can be reached (`sources.engine`): a view of a
+    hostile DuckDB file could otherwise read the private table, and publish it."""
     location = locate(data)
-    with contextlib.closing(duckdb.connect()) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
+    before = _hash(location)
+    with connected(location.paths, max(available_megabytes() / 2, LEAST_MEGABYTES)) as connection:
         try:
             parts = layout(connection, location)
             if len({part.names for part in parts}) > 1:
                 raise DataError("The public files differ in their columns. Give files of one form.")
             names = list(parts[0].names)
             aliases = ", ".join(f"c{i}" for i in range(len(names)))
+            wanted = [f"c{i}" for i, n in enumerate(names) if n in schema.names] or ["c0"]
             pieces = [
-                connection.execute(f"SELECT * FROM {part.relation} AS t({aliases})").fetchnumpy()
+                connection.execute(
+                    f"SELECT {', '.join(wanted)} FROM {part.relation} AS t({aliases})"
+                ).fetchnumpy()
                 for part in parts
             ]
         except duckdb.Error:
             raise DataError(
                 f"{location.words} cannot be read. Check that it is whole, and its header."
             ) from None
-    rows = sum(len(piece["c0"]) for piece in pieces)
+    if _hash(location) != before:
+        raise DataError(f"{location.words} changed while it was read. Start again.")
+    rows = sum(len(piece[wanted[0]]) for piece in pieces)
 
     def column(name: str) -> Stored:
         held = [piece[f"c{names.index(name)}"] for piece in pieces]
@@ -87,7 +108,35 @@ def _opened(data: Any) -> tuple[list[str], int, Callable[[str], Stored]]:
         whole = not np.ma.isMaskedArray(joined) or not np.ma.getmaskarray(joined).any()
         return stored_array(np.ma.getdata(joined) if whole else joined)
 
-    return names, rows, column
+    return _Opened(names, rows, column, before)
+
+
+def _hash(location: Location) -> str:
+    """The SHA-256 of the one file; of several, that of their hashes, one a line. What a DuckDB file
+    has not yet taken in from the log beside it is a file of its own."""
+    logs = [Path(f"{path}.wal") for path in location.paths if location.format == "duckdb"]
+    hashes = []
+    for path in (*location.paths, *(log for log in logs if log.exists())):
+        with path.open("rb") as file:
+            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+    if len(hashes) == 1:
+        return hashes[0]
+    return hashlib.sha256("".join(f"{one}\n" for one in hashes).encode()).hexdigest()
+
+
+def check_apart(private: Any, public: Any) -> None:
+    """Refuses a public table that is a file of the private one, also by another path or a link."""
+    if not all(is_path(one) and not is_remote(one) for one in (private, public)):
+        return
+    try:
+        own = {(s.st_dev, s.st_ino) for s in (p.stat() for p in locate(private).paths)}
+        theirs = {(s.st_dev, s.st_ino) for s in (p.stat() for p in locate(public).paths)}
+    except (AdmeasureError, OSError):
+        return  # whoever opens it says what is wrong
+    if own & theirs:
+        raise UsageError(
+            "The public table is the private one. Name a table that needs no protection."
+        )
 
 
 def given_public(mechanism: Mechanism, data: Any, schema: Schema) -> Mechanism:

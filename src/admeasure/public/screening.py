@@ -46,7 +46,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, SeededNoise
 from admeasure.privacy.scores.score import GRID
 from admeasure.public.mixture import best_mixture
-from admeasure.public.read import read_public
+from admeasure.public.read import check_apart, read_public
 from admeasure.queries import Marginal, Query
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
@@ -165,6 +165,8 @@ def screen(
     workload.validate(schema.domain)
     rho, fit_rho = Fraction(rho_of(epsilon, delta)), Fraction(rho_of(fit_epsilon, delta))
     queries = _some(workload, marginals)
+    for table in candidates.values():
+        check_apart(data, table)
     public = {name: read_public(table, schema, name=name) for name, table in candidates.items()}
     notes = {name: table.check(schema.domain, schema.zeros) for name, table in public.items()}
     with held(open_source(data, schema)) as source:

@@ -40,6 +40,8 @@ class PublicTable:
     rows: int
     filled: Columns = ()
     notes: tuple[str, ...] = ()
+    files_sha256: str | None = None
+    """What the table was read from: the hash of its file, or of the hashes of its files."""
 
     @classmethod
     def from_codes(
@@ -148,6 +150,7 @@ class PublicTable:
             "rows": self.rows,
             "records": self.records,
             "sha256": self.digest,
+            **({} if self.files_sha256 is None else {"files_sha256": self.files_sha256}),
         }
 
 

@@ -39,7 +39,7 @@ from admeasure.sources.count import count_in_passes
 from admeasure.sources.engine import LEAST_MEGABYTES, connected
 from admeasure.sources.limits import available_megabytes
 from admeasure.sources.sql import Encoding, encoding, no_unit, unit_kind, unit_text
-from admeasure.sources.tables import Location, Part, layout, locate, without_entries
+from admeasure.sources.tables import MOST_LINE, Location, Part, layout, locate, without_entries
 from admeasure.sparse import SparseCounts
 
 Progress = Callable[[float], None]
@@ -224,8 +224,8 @@ class _Table:
 
     def _unreadable(self) -> DataError:
         hint = {
-            "csv": "A row has more or fewer fields than the header, a quote is not closed, or the "
-            "text is not UTF-8",
+            "csv": "A row has more or fewer fields than the header or more than "
+            f"{MOST_LINE >> 20} MB, a quote is not closed, or the text is not UTF-8",
             "parquet": "A file is damaged, or files differ in what they store under one name",
             "duckdb": "The file is damaged, or a view reads what is not there",
         }[self.location.format]

@@ -14,10 +14,11 @@ import glob
 import gzip
 import os
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import duckdb
@@ -40,6 +41,10 @@ FORMATS: dict[str, Format] = {
     ".duckdb": "duckdb",
 }
 LONGEST_PATH = 4096
+MOST_HEADER = 1 << 20
+"""Characters of a header. A table of 20,000 columns with names of 50 characters has fewer."""
+MOST_LINE = 1 << 21
+"""Bytes of a row of CSV."""
 _DELIMITERS = ",;\t|"
 _DATABASE = "admeasure_data"
 _ENTRIES = re.compile(r"""ENUM\((?:'(?:[^']|'')*'(?:,\s*)?)*\)""")
@@ -61,7 +66,7 @@ class Location:
         """For messages."""
         if self.given is not None:
             return quoted(self.given)
-        first = quoted(str(self.paths[0]))
+        first = quoted(printable(self.paths[0]))
         return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more files"
 
 
@@ -82,14 +87,15 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
     paths = [path for one in given for path in _expand(one)]
     if not paths:
         raise UsageError("No file is given. Name at least one.")
-    formats: set[Format] = {_format(path) for path in paths}
+    found = any(not os.path.isfile(os.path.expanduser(one)) for one in given)
+    words = printable(given[0]) if len(given) == 1 else f"{len(given)} names"
+    formats: set[Format] = {_format(path, words if found else None) for path in paths}
     if len(formats) > 1:
         raise UsageError("The files are of several formats. Give files of one format.")
     form = formats.pop()
     if form == "duckdb" and len(paths) > 1:
         raise UsageError("Several DuckDB files are given. Give one.")
-    found = len(given) == 1 and not os.path.isfile(os.path.expanduser(given[0]))
-    return Location(form, tuple(paths), given=str(given[0]) if found else None)
+    return Location(form, tuple(paths), given=words if found else None)
 
 
 def _from_url(url: str, scheme: str) -> Location:
@@ -124,7 +130,7 @@ def _expand(given: str | Path) -> list[Path]:
     found = sorted(glob.glob(str(path), recursive=True)) if len(str(path)) <= LONGEST_PATH else []
     if not found:
         raise UsageError(f"No file matches {quoted(printable(given))}. Check the pattern.")
-    return [_file(Path(one), str(given)) for one in found if not Path(one).is_dir()]
+    return [_file(Path(one), printable(given)) for one in found if not Path(one).is_dir()]
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -135,9 +141,10 @@ def _inside(folder: Path) -> list[Path]:
         found += [Path(root, name) for name in files if name[0] not in "._" and _is_table(name)]
     if not found:
         raise UsageError(
-            f"Folder {quoted(str(folder))} holds no {', '.join(FORMATS)} file. Check the path."
+            f"Folder {quoted(printable(folder))} holds no {', '.join(FORMATS)} file. "
+            "Check the path."
         )
-    return [_file(path, str(folder)) for path in sorted(found)]
+    return [_file(path, printable(folder)) for path in sorted(found)]
 
 
 def _is_table(name: str) -> bool:
@@ -145,22 +152,26 @@ def _is_table(name: str) -> bool:
 
 
 def _file(path: Path, given: str | None = None) -> Path:
+    """The path, if there is a file. One that was found is not named: its name, and those of its
+    folders, may be values of the table."""
+    which = f"File {quoted(printable(path))}" if given is None else f"A file of {quoted(given)}"
     if not os.path.isfile(path):
-        raise UsageError(f"There is no file {quoted(printable(path))}. Check the path.")
+        if given is None:
+            raise UsageError(f"There is no file {quoted(printable(path))}. Check the path.")
+        raise UsageError(f"{which} is a link to nothing, or no file. Remove it, or mend the link.")
     if path.stat().st_size == 0:
-        which = f"File {quoted(str(path))}" if given is None else f"A file of {quoted(given)}"
         raise DataError(f"{which} is empty. Give a file with a header.")
     return path
 
 
-def _format(path: Path) -> Format:
+def _format(path: Path, given: str | None) -> Format:
     name = path.name.lower()
     for suffix, form in FORMATS.items():
         if name.endswith(suffix):
             return form
+    which = quoted(printable(path.name)) if given is None else f"a file of {quoted(given)}"
     raise UsageError(
-        f"The format of {quoted(printable(path.name))} is unknown: its suffix is not one of "
-        f"{', '.join(FORMATS)}."
+        f"The format of {which} is unknown: its suffix is not one of {', '.join(FORMATS)}."
     )
 
 
@@ -220,8 +231,8 @@ def _csv_part(
     columns = ", ".join(f"'{stem}{i}': 'VARCHAR'" for i in range(len(names)))
     relation = (
         f"read_csv({_list(paths)}, auto_detect = false, header = true, delim = {text(delimiter)}, "
-        f"quote = '\"', escape = '\"', allow_quoted_nulls = false, {_hive(names, keys)}, "
-        f"columns = {{{columns}}})"
+        f"quote = '\"', escape = '\"', allow_quoted_nulls = false, max_line_size = {MOST_LINE}, "
+        f"{_hive(names, keys)}, columns = {{{columns}}})"
     )
     return _described(connection, relation, names)
 
@@ -232,23 +243,34 @@ def _csv_head(path: Path, location: Location) -> tuple[Columns, str]:
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            line = file.readline()
+            line = next(_lines(file), "")
             file.seek(0)
             outside_quotes = re.sub(r'"([^"]|"")*("|$)', "", line)
             delimiter = max(_DELIMITERS, key=outside_quotes.count)
             if ".tsv" in path.suffixes:
                 delimiter = "\t"
-            names = next(csv.reader(file, delimiter=delimiter, strict=True), [])
-    except (UnicodeDecodeError, csv.Error, OSError, EOFError):
+            names = next(csv.reader(_lines(file), delimiter=delimiter, strict=True), [])
+    except (UnicodeDecodeError, csv.Error, OSError, EOFError, zlib.error):
         raise DataError(
             f"{_which(path, location)} has a header that cannot be read. Its first line must name "
-            "the columns, as UTF-8 text with closed quotes."
+            f"the columns, as UTF-8 text with closed quotes, in at most {MOST_HEADER:,} characters."
         ) from None
     if not any(names):
         raise DataError(
             f"{_which(path, location)} has no header. Name the columns in its first line."
         )
     return tuple(names), delimiter
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """The lines of a header. One that never ends is not read to its end: a small compressed file
+    may hold more than there is memory."""
+    read = 0
+    while line := file.readline(MOST_HEADER):
+        read += len(line)
+        if read >= MOST_HEADER:
+            raise csv.Error
+        yield line
 
 
 def _keys(path: Path) -> Columns:
@@ -258,7 +280,9 @@ def _keys(path: Path) -> Columns:
 
 def _which(path: Path, location: Location) -> str:
     """A file in a message, which must not hold a value of a column in its path."""
-    return f"A file of {location.words}" if _keys(path) else f"File {quoted(str(path))}"
+    if location.given is not None or _keys(path):
+        return f"A file of {location.words}"
+    return f"File {quoted(printable(path))}"
 
 
 def _hive(names: Columns, keys: Columns) -> str:
