@@ -103,6 +103,15 @@ def _run_page(start: Path, *, files: int | None = None) -> LocalPage:
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=start, preexec_fn=limit
     )
+    try:
+        return _entered(process, folder, start)
+    except BaseException:
+        process.kill()
+        raise
+
+
+def _entered(process: subprocess.Popen[str], folder: Path, start: Path) -> LocalPage:
+    """Be let in by the address that was printed."""
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     host, _, query = address.partition("/?")

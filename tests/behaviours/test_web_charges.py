@@ -157,10 +157,11 @@ def test_of_changes_to_one_version_the_first_is_taken_and_the_others_are_told(
     path = page.folder / f"tables/{table}/table.json"
     for round_ in range(times(15, 200)):
         state = json.loads(path.read_text())
-        given = {"kind": "rule", "rule": "all-1way", "entries": []}
 
-        def save(i: int, state: Any = state, given: Any = given, n: int = round_) -> Any:
+        def save(i: int, state: Any = state, n: int = round_) -> Any:
             if i % 2:
+                rule = f"random:3:2way:seed={100 * n + i}"
+                given = {"kind": "rule", "rule": rule, "entries": []}
                 body = {"workload": given, "version": state["version"]}
                 return page.post(f"/tables/{table}/workload/save", body)["status"]
             form = {**state["form"], "table": {**state["form"]["table"], "description": f"{n} {i}"}}
@@ -174,6 +175,20 @@ def test_of_changes_to_one_version_the_first_is_taken_and_the_others_are_told(
         if winner % 2 == 0:
             text = (path.parent / "schema.toml").read_text()
             assert f'"{round_} {winner}"' in text, "the file is that of the form that was kept"
+
+
+def test_a_page_that_is_only_opened_changes_nothing_for_the_others(
+    page: LocalPage, table: str
+) -> None:
+    start = shown(page, table)
+    state = json.loads((page.folder / f"tables/{table}/table.json").read_text())
+    for body, path in (
+        ({"form": state["form"]}, "schema/save"),
+        ({"workload": {**state["workload"], "text": ""}}, "workload/save"),
+    ):
+        found = page.post(f"/tables/{table}/{path}", {**body, "version": state["version"]})
+        assert found["version"] == state["version"]
+    assert page.post(f"/tables/{table}/start", start)["status"] == 200
 
 
 @pytest.mark.parametrize("version", [None, True, "1", 1.0, 10**30])

@@ -169,7 +169,8 @@ def test_opening_a_table_reads_its_header_and_keeps_no_value(space: Workspace) -
 def test_a_change_to_what_was_changed_elsewhere_is_refused(space: Workspace) -> None:
     table = opened(space)
     state = table.read()
-    actions.save_schema(table, {"form": state["form"], "version": state["version"]})
+    changed = {**state["form"], "zeros": [[]]}
+    actions.save_schema(table, {"form": changed, "version": state["version"]})
     with pytest.raises(Stale):
         actions.save_schema(table, {"form": state["form"], "version": state["version"]})
 

@@ -151,9 +151,8 @@ def test_a_plan_that_is_out_of_date_is_shown_anew_and_not_run(open_tab: Open, se
         "() => /all-1way/.test(document.querySelector('#code-command').textContent)"
     )
     page.click("#start")
-    page.wait_for_function(
-        "() => /not what this page/.test(document.querySelector('#alert').textContent)"
-    )
+    page.wait_for_selector("#plan-state.problem")
+    assert "not what this page has shown" in page.inner_text("#plan-state")
     page.wait_for_function(
         "() => /all-1way/.test(document.querySelector('#code-command').textContent)"
     )

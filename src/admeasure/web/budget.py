@@ -228,6 +228,6 @@ def _start(
         shutil.rmtree(run.path)
         raise
     kept = {key: value for key, value in asked.items() if key != "total"}
-    table.change_held(offer.version, {"budget": kept})
+    table.change_held(offer.version, {"budget": kept, "started": run.number})
     runs.spawn(run)
     return run

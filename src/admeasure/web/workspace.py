@@ -25,7 +25,14 @@ from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
 from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
-from admeasure.web.kept import damaged, locked, read_json, refuse_unless_own, write_json
+from admeasure.web.kept import (
+    damaged,
+    locked,
+    read_json,
+    read_text,
+    refuse_unless_own,
+    write_json,
+)
 from admeasure.workload import Workload, parse_workload
 
 MOST_FILES = 60
@@ -86,8 +93,12 @@ class TableFolder:
         state = self.read()
         if type(seen) is not int or seen != state["version"]:
             raise Stale("This was changed in another tab or window. Reload the page to see it.")
-        for name, text in files.items():
-            path = self.path / f"{name}.toml"
+        paths = {self.path / f"{name}.toml": text for name, text in files.items()}
+        if all(state.get(key) == value for key, value in parts.items()) and all(
+            text == (read_text(path) if path.exists() else None) for path, text in paths.items()
+        ):
+            return state  # a page that was only opened changes nothing for the others
+        for path, text in paths.items():
             if text is None:
                 path.unlink(missing_ok=True)
             else:

@@ -1,5 +1,5 @@
 // The budget: what it would buy, live, before anything is spent.
-import { $, $$, code, data, later, make, percent, post, queued, small, table, whole } from "./tools.js";
+import { $, $$, alarm, code, data, later, make, percent, post, queued, small, table, whole } from "./tools.js";
 
 let state;
 let shown = {}; // the plan on the page: only that one can be started, and once
@@ -24,7 +24,11 @@ export function start(follow) {
       return;
     }
     const found = await follow(`/tables/${state.table}/start`, { budget: asked, ...shown }, event.target);
-    if (found.status === 409) planNow();
+    if (found.status !== 409) return;
+    await planNow();
+    alarm("");
+    $("#plan-state").textContent = found.error; // beside the button, where it is seen
+    $("#plan-state").className = "problem";
   });
   fields();
   planNow();
@@ -60,6 +64,7 @@ function show(found, asked) {
   code(found.code);
   $("#summary").textContent = found.summary;
   $("#start").textContent = `Start the run: spend epsilon ${asked.epsilon}`;
+  $("#plan-state").className = "";
   $("#plan-state").textContent = `Nothing is spent yet. Takes about ${duration(found.seconds)} after reading the table.`;
   const left = $("#book-left");
   left.textContent = "";
