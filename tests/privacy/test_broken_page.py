@@ -4,6 +4,7 @@ check that looks for the hole sees it there, and sees nothing in the page as it 
 from __future__ import annotations
 
 import contextlib
+import json
 import stat
 import threading
 import time
@@ -213,7 +214,7 @@ BROKEN: dict[str, tuple[Check, Callable[[Patch], None]]] = {
     ),
     "trusting_reader": (
         a_damaged_file_is_not_named,
-        lambda patch: patch.setattr(kept, "RecursionError", KeyError, raising=False),
+        lambda patch: patch.setattr(kept, "parse_json", lambda raw, *_: json.loads(raw)),
     ),
 }
 

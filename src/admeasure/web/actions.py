@@ -7,7 +7,6 @@ starts a process of its own.
 from __future__ import annotations
 
 import gzip
-import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +19,7 @@ from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.schema.load import validate
 from admeasure.sources.duckdb import storage_types
+from admeasure.untrusted import parse_toml, read_text
 from admeasure.web import code, commands
 from admeasure.web.budget import number
 from admeasure.web.forms import checked, empty_form, form_of
@@ -81,12 +81,7 @@ def open_demo(space: Workspace) -> Json:
 
 
 def _read_toml(path: Path) -> Json:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(f"{path.name} is not valid TOML: {error}.") from None
+    return parse_toml(read_text(path, SchemaError, called="schema file"), str(path), SchemaError)
 
 
 def _described(schema: Schema | None) -> Json:
@@ -117,10 +112,7 @@ def _file_of(form: Mapping[str, Any]) -> str | None:
 
 def schema_from_text(table: TableFolder, body: Json) -> Json:
     """Take a schema written as TOML into the form."""
-    try:
-        document = tomllib.loads(body["text"])
-    except tomllib.TOMLDecodeError as error:
-        raise SchemaError(f"That is not valid TOML: {error}.") from None
+    document = parse_toml(body["text"], "That text", SchemaError)
     validate(document)
     state = table.read()
     form = form_of(document, [(n, t) for n, t in state["header"]])

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from admeasure.cli.files import write_private
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.report.html import certificate_page
+from admeasure.untrusted import parse_json
 from admeasure.web import actions, asking, budget, commands, pages, runs
 from admeasure.web.entrance import Entrance, Keys
 from admeasure.web.guard import REPORT_POLICY, Guard
@@ -263,10 +264,7 @@ async def _body(request: Request) -> dict[str, Any]:
             raw += part
             if len(raw) > MOST_BYTES:
                 raise UsageError("That is too much for one form.")
-    body = json.loads(raw or b"{}")
-    if not isinstance(body, dict):
-        raise TypeError
-    return body
+    return parse_json(bytes(raw) or b"{}", "What the page sent")
 
 
 def _finite(value: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.untrusted import parse_json
 
 LARGEST = 16 << 20
 """Bytes of one file; the form of 2,000 columns takes about one megabyte."""
@@ -106,14 +107,12 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object that a file holds."""
-    text = read_text(path)
+    raw = read_bytes(path)
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise damaged(path, "it is not JSON" if text else "it is empty") from None
-    if not isinstance(found, dict):
-        raise damaged(path, "it is not a JSON object")
-    return found
+        return parse_json(raw, "it", Damaged)
+    except Damaged as error:
+        why = str(error).partition(". ")[0].rstrip(".")
+        raise damaged(path, why if raw else "it is empty") from None
 
 
 def write_json(path: Path, value: Any) -> None:
