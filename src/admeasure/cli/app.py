@@ -75,17 +75,17 @@ def draft(
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
     """Write a schema with names and storage types; every bound is yours to fill in."""
-    from admeasure.cli import data as verbs
+    from admeasure.cli.draft import show
 
-    verbs.draft(data, out, force=force)
+    show(data, out, force=force)
 
 
 @app.command()
 def check(data: Data, schema: SchemaPath, *, json: Json = False) -> None:
     """Whether a table satisfies its schema. Names columns and rules, never a value."""
-    from admeasure.cli import data as verbs
+    from admeasure.cli.check import show
 
-    raise typer.Exit(verbs.check(data, schema, json=json))
+    raise typer.Exit(show(data, schema, json=json))
 
 
 app.command(context_settings=EXTRA)(plan)
@@ -115,9 +115,9 @@ def sample(
     json: Json = False,
 ) -> None:
     """Write synthetic rows. Costs no budget."""
-    from admeasure.cli import asking
+    from admeasure.cli.sample import show
 
-    asking.sample(release, out, rows, seed, safe=spreadsheet_safe, force=force, json=json)
+    show(release, out, rows, seed, safe=spreadsheet_safe, force=force, json=json)
 
 
 @app.command()
@@ -132,9 +132,9 @@ def answer(
     json: Json = False,
 ) -> None:
     """Each question's answer with its interval. Costs no budget."""
-    from admeasure.cli import asking
+    from admeasure.cli.answer import show
 
-    asking.answer(release, queries, confidence, conclusions, json=json)
+    show(release, queries, confidence, conclusions, json=json)
 
 
 @app.command()
@@ -164,9 +164,9 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Errors against the private table. NOT PRIVATE."""
-    from admeasure.cli import judging
+    from admeasure.cli.evaluate import show
 
-    judging.evaluate(target, data, schema, workload, rows, seed, future, json=json)
+    show(target, data, schema, workload, rows, seed, future, json=json)
 
 
 @app.command()
@@ -196,12 +196,10 @@ def report(
 
     FILE.html is one page with charts, complete in itself; any other suffix is plain text.
     """
-    from admeasure.cli import reporting
+    from admeasure.cli.report import Request, show
 
-    request = reporting.Request(
-        release, out, internal, confidence, conclusions, ledger, certificate
-    )
-    reporting.report(request, force=force)
+    request = Request(release, out, internal, confidence, conclusions, ledger, certificate)
+    show(request, force=force)
 
 
 @app.command()
@@ -226,9 +224,9 @@ def ui(
 @app.command()
 def audit(release: ReleasePath, *, json: Json = False) -> None:
     """Recompute from a release's log that its certificate holds. Exit code 3 if it does not."""
-    from admeasure.cli import audit as verbs
+    from admeasure.cli.audit import show
 
-    raise typer.Exit(verbs.audit(release, json=json))
+    raise typer.Exit(show(release, json=json))
 
 
 app.command()(study)

@@ -12,7 +12,7 @@ SHOWN = 5
 """Problems of one check that are printed; --json has them all."""
 
 
-def audit(path: Path, *, json: bool) -> int:
+def show(path: Path, *, json: bool) -> int:
     """The exit code: 0 where every claim holds, else 3 with what failed."""
     found = audit_release(path)
     if json:

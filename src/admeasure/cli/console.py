@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, Protocol, TextIO
+
+from admeasure.plain import clean as clean
+from admeasure.plain import table as table
 
 BOLD, RED, YELLOW, DIM = "1", "1;31", "33", "2"
 
@@ -21,11 +23,6 @@ def styled(text: str, style: str, stream: TextIO) -> str:
     """Text with a terminal's colours where the stream is one and NO_COLOR is not set."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return text if plain else f"\x1b[{style}m{text}\x1b[0m"
-
-
-def clean(text: str) -> str:
-    """Without control characters: names in files and paths must not steer the terminal."""
-    return "".join(c if c == "\n" or unicodedata.category(c) != "Cc" else "?" for c in text)
 
 
 def say(text: str = "") -> None:
@@ -59,23 +56,6 @@ def error(text: str) -> None:
 def banner(text: str) -> None:
     """A line of the result that must not be overlooked."""
     print(styled(f"*** {clean(text)} ***", RED, sys.stdout))
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Aligned columns; the first `left` to the left, numbers to the right.
-
-    >>> table(["name", "n"], [["a", "10"], ["bc", "9"]])
-    ['name   n', 'a     10', 'bc     9']
-    """
-    cells = [[clean(c).replace("\n", " ") for c in row] for row in [headers, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
 
 
 def _finite(value: Any) -> Any:

@@ -11,19 +11,14 @@ from admeasure.errors import UsageError
 if TYPE_CHECKING:
     from admeasure.mechanisms import Mechanism
 
-PREFERRED = ("aim", "gaussian")
-"""What is taken where nothing is named: the first that there is."""
-
 
 def mechanism_of(name: str | None, extra: Sequence[str], known: Sequence[str]) -> Mechanism:
     """The mechanism with its options; `known` are the verb's own, for a hint on a misspelt one."""
-    from admeasure.mechanisms import REGISTRY, build
+    from admeasure.verbs.given import mechanism_of as built
 
-    if name is None:
-        name = next(n for n in PREFERRED if n in REGISTRY)
     options = pairs(extra)
     try:
-        return build(name, options)
+        return built(name, options)
     except UsageError as error:
         near = [m for o in options for m in difflib.get_close_matches("--" + o, known, 1, 0.75)]
         if near and "has no option" in str(error):

@@ -14,7 +14,7 @@ from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 
 
-def screen(
+def show(
     data: str,
     public: Sequence[str],
     schema_path: Path,

@@ -60,9 +60,9 @@ def plan(
 
     Options of the mechanism are given in the same way: --rounds 20.
     """
-    from admeasure.cli import planning
+    from admeasure.cli.plan import show
 
-    planning.plan(
+    show(
         schema,
         workload,
         epsilon,
@@ -111,10 +111,10 @@ def fit(
 
     Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
     """
-    from admeasure.cli import fitting
+    from admeasure.cli.fit import Request, show
 
-    fitting.fit(
-        fitting.Request(
+    show(
+        Request(
             data=data,
             schema=schema,
             workload=workload,
@@ -170,9 +170,9 @@ def screen(
     json: Json = False,
 ) -> None:
     """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
-    from admeasure.cli import screen as verb
+    from admeasure.cli.screen import show
 
-    verb.screen(
+    show(
         data,
         public,
         schema,

@@ -58,8 +58,8 @@ def study(
     A study that was interrupted goes on where it stopped; a plan with more seeds adds the new runs.
     """
     from admeasure.cli.console import banner, note, progress, say_json, warn
-    from admeasure.cli.files import refuse_suffix, refuse_to_overwrite
     from admeasure.cli.run import Interrupted
+    from admeasure.files import refuse_suffix, refuse_to_overwrite
     from admeasure.studies import STAMP
     from admeasure.studies import table as tables
     from admeasure.studies.picture import check_picture, draw

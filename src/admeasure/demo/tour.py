@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from admeasure.cli.console import BOLD, DIM, say, styled
-from admeasure.cli.options import PREFERRED
 from admeasure.errors import UsageError
 from admeasure.mechanisms import REGISTRY
+from admeasure.verbs.given import PREFERRED
 
 EPSILON, TOTAL = "1", "3"
 FILES = ("schema.toml", "workload.toml", "questions.toml")

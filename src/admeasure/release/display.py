@@ -1,13 +1,12 @@
-"""How a release and its marginals show themselves in a notebook, and the report of a release.
+"""How a release and its marginals show themselves in a notebook.
 
-Everything shown comes from the release, so it may be shared as the release may; `write_report` with
-a private table is the exception, and marks its file. All names are escaped.
+Everything shown comes from the release, so it may be shared as the release may. All names are
+escaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,36 +126,3 @@ def release_html(release: Release) -> str:
         f"<details><summary>{len(ranked)} marginals of the workload, worst first (95% bounds)"
         f"</summary>{bounds}</details></div>"
     )
-
-
-def write_report(
-    release: Release, path: str | Path, *, confidence: float, conclusions: Any, internal: Any
-) -> Path:
-    """Write a report by the suffix of its file; with `internal`, the private table, the internal
-    one, whose name says NOT-PRIVATE. The path that was written."""
-    from admeasure.cli.files import write_private, write_text
-    from admeasure.conclusions import load_conclusions
-    from admeasure.evaluate import compare
-    from admeasure.report.files import is_page, marked
-    from admeasure.report.html import html_report
-    from admeasure.report.text import text_report
-    from admeasure.sources.open import open_source
-
-    target = Path(path)
-    counts = None
-    if internal is not None:
-        target, counts = marked(target), open_source(internal, release.schema).counts
-    stated = () if conclusions is None else load_conclusions(conclusions, release.schema)
-    if is_page(target):
-        text = html_report(
-            release, confidence=confidence, conclusions=stated, private_counts=counts
-        )
-    else:
-        errors = None
-        if counts is not None:
-            domain = release.schema.domain
-            errors = compare(counts, release.model.marginals, release.workload, domain)
-        text = text_report(release, confidence=confidence, errors=errors)
-    write = write_text if internal is None else write_private
-    write(target, text)
-    return target

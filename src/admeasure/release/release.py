@@ -22,7 +22,7 @@ from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.bounds import Answer, Bound, Evidence
 from admeasure.release.certificate import Certificate, registry_yaml
-from admeasure.release.display import Counts, release_html, write_report
+from admeasure.release.display import Counts, release_html
 from admeasure.release.reading import parts
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
@@ -153,8 +153,15 @@ class Release:
         It may be published, unless `internal`, the private table, is given: then it holds true
         errors, and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check.
         """
-        return write_report(
-            self, path, confidence=confidence, conclusions=conclusions, internal=internal
+        from admeasure.verbs.report import report  # a verb: it stands above the release
+
+        return report(
+            self,
+            path,
+            confidence=confidence,
+            conclusions=conclusions,
+            internal=internal,
+            overwrite=True,
         )
 
     def __repr__(self) -> str:

@@ -24,8 +24,8 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from admeasure.cli.files import write_private
 from admeasure.errors import AdmeasureError, UsageError
+from admeasure.files import write_private
 from admeasure.report.html import certificate_page
 from admeasure.untrusted import parse_json
 from admeasure.web import actions, asking, budget, commands, pages, runs

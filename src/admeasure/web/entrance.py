@@ -13,8 +13,8 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.files import write_private
 
 PAGE = """<!doctype html>
 <html lang="en">

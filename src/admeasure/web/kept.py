@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.files import write_private
 from admeasure.untrusted import parse_json
 
 LARGEST = 16 << 20

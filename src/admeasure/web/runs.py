@@ -19,8 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.files import write_private
 from admeasure.mechanisms import build
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder

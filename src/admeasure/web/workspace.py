@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.files import write_private
 from admeasure.errors import UsageError
+from admeasure.files import write_private
 from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
 from admeasure.web.kept import (

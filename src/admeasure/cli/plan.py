@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 
 from admeasure.cli.console import say, say_json, table
 from admeasure.cli.options import mechanism_of
-from admeasure.errors import UsageError
-from admeasure.mechanisms import Mechanism, Plan
-from admeasure.privacy.convert import rho_of
-from admeasure.public.read import given_public
-from admeasure.schema import Schema
-from admeasure.workload import parse_workload
+from admeasure.mechanisms import Plan
+from admeasure.verbs.plan import Planned, plan
 
 SHOWN = 40
 """The most lines of a split that are printed; --json has them all."""
 
 
-def plan(
-    schema_path: Path,
-    workload_text: str,
+def show(
+    schema: Path,
+    workload: str,
     epsilon: float,
     delta: float,
     name: str | None,
@@ -32,46 +27,28 @@ def plan(
     *,
     json: bool,
 ) -> None:
-    if rows is not None and rows < 1:
-        raise UsageError(f"--rows must be at least 1; it is {rows}.")
-    rho = Fraction(rho_of(epsilon, delta))
-    mechanism = mechanism_of(name, extra, known)
-    schema = Schema.load(schema_path)
-    mechanism = given_public(mechanism, public, schema)
-    workload = parse_workload(workload_text, schema.domain)
-    workload.validate(schema.domain)
-    mechanism.check(schema.domain, workload, schema.zeros)
-    rows = rows or schema.table.rows
-    made = mechanism.plan(schema.domain, workload, schema.unit, rho, rows)
+    made = plan(
+        schema,
+        workload=workload,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism_of(name, extra, known),
+        rows=rows,
+        public=public,
+    )
     if json:
-        say_json(
-            {
-                "mechanism": mechanism.name,
-                "epsilon": epsilon,
-                "delta": delta,
-                "neighbours": schema.unit.neighbours.value,
-                "rho": float(rho),
-                "rows": rows,
-                "rounds": made.rounds,
-                "items": [
-                    {"what": i.what, "times": i.times, "rho": i.rho, "sigma": i.sigma}
-                    for i in made.items
-                ],
-                "expected_error": made.expected_error,
-                "megabytes": made.megabytes,
-                "seconds": made.seconds,
-                "notes": list(made.notes),
-            }
-        )
-        return
-    _print(made, mechanism, rho, epsilon, delta, rows)
+        say_json(made.to_json())
+    else:
+        _print(made)
 
 
-def _print(
-    made: Plan, mechanism: Mechanism, rho: Fraction, epsilon: float, delta: float, rows: int | None
-) -> None:
-    say(f"{mechanism.name}: {mechanism.summary}")
-    say(f"epsilon {epsilon:g} at delta {delta:g} allows rho {float(rho):.6g}; no data was read.")
+def _print(planned: Planned) -> None:
+    made, rho, rows = planned.plan, planned.rho, planned.rows
+    say(f"{planned.mechanism.name}: {planned.mechanism.summary}")
+    say(
+        f"epsilon {planned.epsilon:g} at delta {planned.delta:g} allows rho {float(rho):.6g}; "
+        "no data was read."
+    )
     say()
     lines = [
         [

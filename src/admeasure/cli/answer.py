@@ -1,4 +1,4 @@
-"""`sample` and `answer`: using a release, which costs nothing."""
+"""`answer`: questions to a release, which cost nothing."""
 
 from __future__ import annotations
 
@@ -6,58 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.concluding import lines as conclusion_lines
-from admeasure.cli.console import banner, progress, say, say_json, table, warn
-from admeasure.cli.files import refuse_suffix, refuse_to_overwrite
+from admeasure.cli.console import banner, say, say_json, table
 from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
-from admeasure.schema.spreadsheet import columns_with_formulas, safe_columns
-from admeasure.schema.write import write_table
+from admeasure.report.verdicts import lines as conclusion_lines
 from admeasure.workload import load_questions
 
 
-def sample(
-    path: Path,
-    out: Path,
-    rows: int | None,
-    seed: int | None,
-    *,
-    safe: bool,
-    force: bool,
-    json: bool,
-) -> None:
-    refuse_to_overwrite(out, force=force)
-    refuse_suffix(out)
-    csv = out.suffix.lower() == ".csv"
-    if safe and not csv:
-        raise UsageError("--spreadsheet-safe is for CSV files. Name one, or leave it out.")
-    if rows is not None and rows < 0:
-        raise UsageError(f"-n must not be negative; it is {rows}.")
-    release = Release.load(path)
-    count = release.rows if rows is None else rows
-    with progress() as make:
-        tell = make(f"sampling {count:,} rows")
-        columns = release.sample_columns(count, seed=seed)
-        tell(0.5)
-        write_table(safe_columns(columns) if safe else columns, out, quote_texts=safe)
-        tell(1.0)
-    risky = [] if safe or not csv else columns_with_formulas(release.schema)
-    if risky:
-        warn(
-            f"A spreadsheet would run texts of {', '.join(risky)} as formulas. For one, sample "
-            "with --spreadsheet-safe."
-        )
-    stamp = release.certificate.stamp
-    if json:
-        say_json({"rows": count, "columns": list(columns), "file": str(out), "stamp": stamp})
-        return
-    if stamp:
-        banner(stamp)
-    say(f"Wrote {count:,} synthetic rows with {len(columns)} columns to {out}.")
-
-
-def answer(
+def show(
     path: Path,
     queries: Path | None,
     confidence: float,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admeasure.cli.console import table
 from admeasure.conclusions import Verdict
+from admeasure.plain import table
 
 
 def lines(verdicts: Sequence[Verdict]) -> list[str]:

@@ -6,7 +6,6 @@ What is added to a history is drawn with a fixed seed: it is public, and a run c
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from admeasure.cli.console import say
 from admeasure.errors import UsageError
@@ -35,7 +34,3 @@ def say_future(found: FutureError, text: str) -> None:
         f"{found.high:.5f}): the mean largest error of {found.draws:,} queries drawn from {text}, "
         f"{found.distinct:,} of them different."
     )
-
-
-def future_json(found: FutureError | None) -> dict[str, Any]:
-    return {} if found is None else {"future": found.to_json()}

@@ -8,8 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.asked import workload_of
 from admeasure.cli.console import Bar, banner, note, progress, say, say_json, warn
+from admeasure.cli.history import workload_of
 from admeasure.cli.options import mechanism_of
 from admeasure.cli.profile import profiled
 from admeasure.cli.run import Interrupted
@@ -48,7 +48,7 @@ class Request:
     cache_codes: Path | None = None
 
 
-def fit(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
+def show(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
     watch = Watch(Limits(megabytes=request.max_memory, seconds=request.max_seconds))
     mechanism = _checked(request, known)
     if request.seed is not None and request.ledger is None:  # a book refuses it altogether

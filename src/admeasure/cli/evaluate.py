@@ -1,0 +1,71 @@
+"""`evaluate`: how good a release is, by the private table. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from admeasure.cli.console import banner, progress, say, say_json, table
+from admeasure.cli.history import say_future
+from admeasure.evaluate import NOT_PRIVATE, Errors
+from admeasure.sources.address import printable
+from admeasure.verbs.evaluate import evaluate
+
+
+def show(
+    target: str,
+    data: str,
+    schema: Path,
+    workload: str,
+    rows: int | None,
+    seed: int | None,
+    future: str | None = None,
+    *,
+    json: bool,
+) -> None:
+    with progress() as make:
+        found = evaluate(
+            target,
+            data,
+            schema,
+            workload=workload,
+            rows=rows,
+            seed=seed,
+            future=future,
+            reading=make(f"reading {printable(data)}"),
+        )
+    if json:
+        say_json({"target": printable(target), **found.to_json()})
+        return
+    banner(NOT_PRIVATE)
+    kind = "the model's answers" if found.of_model else printable(target)
+    _print(found.errors, kind, found.sampled, rows)
+    if found.future is not None and future is not None:
+        say_future(found.future, future)
+    banner(NOT_PRIVATE)
+
+
+def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) -> None:
+    say(
+        f"{errors.marginals:,} marginals, {errors.queries:,} queries. Errors are of shares of the "
+        "rows."
+    )
+    say()
+    sides = [(kind, errors)] + ([(f"{rows:,} sampled rows", sampled)] if sampled and rows else [])
+    lines = [
+        [
+            name,
+            f"{e.workload_error:.5f}",
+            f"{e.max_error:.5f}",
+            f"{e.mean_error:.3g}",
+            f"{e.rmse:.3g}",
+        ]
+        for name, e in sides
+    ]
+    for line in table(["", "workload error", "max error", "mean error", "rmse"], lines):
+        say(line)
+    for name, e in sides:
+        say(f"{name}: {e.in_words}.")
+    say()
+    worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
+    for line in table(["answered worst", "L1 error"], worst):
+        say(line)

@@ -1,0 +1,4 @@
+"""What a person can ask for, one function a file. The command line and the page are views of these.
+
+`draft`, `check`, `plan`, `fit`, `screen`, `sample`, `answer`, `report`, `evaluate`, `audit`.
+"""

@@ -1,0 +1,109 @@
+"""`evaluate`: how good a release is, by the private table. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from admeasure.errors import UsageError
+from admeasure.evaluate import NOT_PRIVATE, Errors, compare
+from admeasure.evaluate.future import FutureError, future_error
+from admeasure.release import Release
+from admeasure.schema import Privacy, Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.sources.open import held, open_source
+from admeasure.verbs.given import GivenSchema, GivenWorkload, schema_of, workload_of
+from admeasure.workload.history import parse_future
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """True errors: of the model's answers or a table's, of `rows` sampled rows, and of queries to
+    come, where these were asked for. NOT PRIVATE."""
+
+    errors: Errors
+    of_model: bool
+    sampled: Errors | None = None
+    rows: int | None = None
+    future: FutureError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"stamp": NOT_PRIVATE, **self.errors.to_json()}
+        if self.future is not None:
+            found["future"] = self.future.to_json()
+        if self.sampled is not None:
+            found["sampled"] = self.sampled.to_json()
+        return found
+
+
+def evaluate(
+    target: Release | Any,
+    data: Any,
+    schema: GivenSchema,
+    *,
+    workload: GivenWorkload,
+    rows: int | None = None,
+    seed: int | None = None,
+    future: str | None = None,
+    reading: Callable[[float], None] | None = None,
+) -> Evaluation:
+    """Errors of a release, or of a table of synthetic rows, against the private table `data`.
+
+    The result shows true errors of the private table and is NOT PRIVATE. `rows` also judges as
+    many sampled rows of a release; `future` queries that are yet to come, in the words of
+    `--future`. `reading` hears which part of the private table has been read.
+    """
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be at least 1; it is {rows}.")
+    schema = schema_of(schema)
+    asked = workload_of(workload, schema)
+    to_come = None if future is None else parse_future(future, schema.domain)
+    release = _release(target)
+    if release is None and rows is not None:
+        raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
+    if release is not None and release.schema.domain != schema.domain:
+        raise UsageError("The release was made with other columns or levels than the schema has.")
+    with held(open_source(data, schema, progress=reading)) as source:
+        truth = source.counts
+        believed = _table(target, schema) if release is None else release.model.marginals
+        return Evaluation(
+            compare(truth, believed, asked, schema.domain),
+            release is not None,
+            None
+            if release is None or rows is None
+            else compare(truth, _rows(release, rows, seed), asked, schema.domain),
+            rows,
+            None if to_come is None else future_error(truth, believed, to_come),
+        )
+
+
+def _release(target: Any) -> Release | None:
+    if isinstance(target, Release):
+        return target
+    is_folder = isinstance(target, str | Path) and (Path(target) / "release.json").exists()
+    return Release.load(target) if is_folder else None
+
+
+def _table(target: Any, schema: Schema) -> Callable[..., Any]:
+    return open_source(target, without_unit(schema)).counts
+
+
+def _rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:
+    codes = release.model.sample(rows, np.random.default_rng(seed))
+    return MemorySource.from_codes(codes, without_unit(release.schema)).counts
+
+
+def without_unit(schema: Schema) -> Schema:
+    """The schema of synthetic rows, which belong to nobody."""
+    if schema.privacy.unit_column is None:
+        return schema
+    return Schema(
+        table=schema.table,
+        privacy=Privacy(unit="row", neighbours=schema.privacy.neighbours),
+        columns=schema.columns,
+        zero=schema.zero,
+    )

@@ -1,0 +1,83 @@
+"""`plan`: what a budget would buy, from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from admeasure.errors import UsageError
+from admeasure.mechanisms import Mechanism, Plan
+from admeasure.privacy.convert import rho_of
+from admeasure.public.read import given_public
+from admeasure.unit import Neighbours
+from admeasure.verbs.given import (
+    GivenSchema,
+    GivenWorkload,
+    mechanism_of,
+    schema_of,
+    workload_of,
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and what it is a plan of."""
+
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    rho: Fraction
+    neighbours: Neighbours
+    rows: int | None
+    plan: Plan
+
+    def to_json(self) -> dict[str, Any]:
+        made = self.plan
+        return {
+            "mechanism": self.mechanism.name,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbours": self.neighbours.value,
+            "rho": float(self.rho),
+            "rows": self.rows,
+            "rounds": made.rounds,
+            "items": [
+                {"what": i.what, "times": i.times, "rho": float(i.rho), "sigma": i.sigma}
+                for i in made.items
+            ],
+            "expected_error": made.expected_error,
+            "megabytes": made.megabytes,
+            "seconds": made.seconds,
+            "notes": list(made.notes),
+        }
+
+
+def plan(
+    schema: GivenSchema,
+    *,
+    workload: GivenWorkload,
+    epsilon: float,
+    delta: float = 1e-9,
+    mechanism: Mechanism | str | None = None,
+    options: Mapping[str, str] | None = None,
+    rows: int | None = None,
+    public: Any = None,
+) -> Planned:
+    """How the budget would be divided, expected error, memory and time. Touches no private data.
+
+    `mechanism` may be a name, with `options` as texts. `rows` is about how many the table has, if
+    that is public; the schema may say it too. What `fit` would refuse is refused here.
+    """
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be at least 1; it is {rows}.")
+    rho = Fraction(rho_of(epsilon, delta))
+    chosen = mechanism_of(mechanism, options)
+    schema = schema_of(schema)
+    chosen = given_public(chosen, public, schema)
+    asked = workload_of(workload, schema)
+    chosen.check(schema.domain, asked, schema.zeros)
+    rows = rows or schema.table.rows
+    made = chosen.plan(schema.domain, asked, schema.unit, rho, rows)
+    return Planned(chosen, epsilon, delta, rho, schema.unit.neighbours, rows, made)
