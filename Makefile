@@ -40,7 +40,7 @@ style: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 audit: $(VENV)/.installed-dev
-	ADMEASURE_AUDIT=full $(BIN)/pytest -q -n 2 tests/privacy
+	ADMEASURE_AUDIT=full $(BIN)/pytest -q -n 2 tests/privacy tests/behaviours/test_web_server.py tests/behaviours/test_web_charges.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+TALLY = "audit: "
 
 # A shared machine is slow now and then; speed is judged in benchmarks/, never here.
 # In CI the same examples every time: a new find belongs to a developer, not to a merge.
@@ -30,3 +33,24 @@ def times() -> Callable[[int, int], int]:
     """How often an attack is made: `times(few, full)` is `few` with every change, and `full` where
     ADMEASURE_AUDIT is "full", as `make audit` sets it."""
     return lambda few, full: full if os.environ.get("ADMEASURE_AUDIT") == "full" else few
+
+
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
+    """Count what a suite did: `tally("kills survived", 20)`."""
+    return lambda what, times: record_property(TALLY + what, times)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    sums: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "call":
+                continue
+            for name, value in report.user_properties:
+                if name.startswith(TALLY):
+                    sums[name] = sums.get(name, 0) + value
+    if sums:
+        terminalreporter.section("what the audits did")
+        for name, value in sorted(sums.items()):
+            terminalreporter.write_line(f"{value:>12,}  {name.removeprefix(TALLY)}")

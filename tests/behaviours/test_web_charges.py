@@ -152,7 +152,10 @@ def test_a_start_that_fails_leaves_neither_data_set_nor_run(page: LocalPage, tab
 
 
 def test_of_changes_to_one_version_the_first_is_taken_and_the_others_are_told(
-    page: LocalPage, table: str, times: Callable[[int, int], int]
+    page: LocalPage,
+    table: str,
+    times: Callable[[int, int], int],
+    tally: Callable[[str, int], None],
 ) -> None:
     path = page.folder / f"tables/{table}/table.json"
     for round_ in range(times(15, 200)):
@@ -175,6 +178,7 @@ def test_of_changes_to_one_version_the_first_is_taken_and_the_others_are_told(
         if winner % 2 == 0:
             text = (path.parent / "schema.toml").read_text()
             assert f'"{round_} {winner}"' in text, "the file is that of the form that was kept"
+        tally("page: simultaneous saves of which one was taken", 4)
 
 
 def test_a_page_that_is_only_opened_changes_nothing_for_the_others(

@@ -48,7 +48,7 @@ HEADS = {
 
 
 def test_hundreds_of_half_open_connections_do_not_keep_a_browser_out(
-    page: LocalPage, times: Callable[[int, int], int]
+    page: LocalPage, times: Callable[[int, int], int], tally: Callable[[str, int], None]
 ) -> None:
     """More of them than the page may have files open, and the page is answered each time."""
     before = megabytes(page.process.pid)
@@ -64,6 +64,7 @@ def test_hundreds_of_half_open_connections_do_not_keep_a_browser_out(
     assert megabytes(page.process.pid) - before < 100
     for one in held:
         one.close()
+    tally("page: half-open connections, and every request answered", many)
 
 
 def test_a_connection_that_sends_no_whole_request_is_closed(page: LocalPage) -> None:

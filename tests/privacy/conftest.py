@@ -6,7 +6,6 @@ A suite adds what it did to a tally; the sums are printed at the end (`make audi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from admeasure.mechanisms import LearnsFromPublic, Mechanism, build
 from admeasure.public import PublicTable
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
-
-TALLY = "audit: "
 
 OPTIONS: dict[str, dict[str, str]] = {
     "aim": {"rounds": "4"},
@@ -73,24 +70,3 @@ def small() -> Callable[[str, Schema], Mechanism]:
 def served() -> Callable[[Mechanism, Schema], Workload]:
     """A workload that a mechanism serves."""
     return _workload
-
-
-@pytest.fixture
-def tally(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
-    """Count what a suite did: `tally("kills survived", 20)`."""
-    return lambda what, times: record_property(TALLY + what, times)
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    sums: dict[str, float] = {}
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) != "call":
-                continue
-            for name, value in report.user_properties:
-                if name.startswith(TALLY):
-                    sums[name] = sums.get(name, 0) + value
-    if sums:
-        terminalreporter.section("what the audits did")
-        for name, value in sorted(sums.items()):
-            terminalreporter.write_line(f"{value:>12,}  {name.removeprefix(TALLY)}")
