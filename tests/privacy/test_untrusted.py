@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+import admeasure
 from admeasure.errors import AdmeasureError, SchemaError, UsageError
 from admeasure.schema import Schema
 from admeasure.untrusted import parse_json, parse_toml, rational, read_bytes
@@ -152,3 +154,37 @@ def test_a_text_is_read_up_to_its_limit(tmp_path):
     assert len(read_bytes(tmp_path / "t", largest_megabytes=1)) == 2**20
     with pytest.raises(UsageError, match=r"larger than 0\.5 MB"):
         read_bytes(tmp_path / "t", largest_megabytes=0.5)
+
+
+OURS = {
+    "untrusted.py": "it is the reader",
+    "families/network/generator.py": "arrays, of a file that the reader has read",
+    "sources/views.py": "the engine's own answer",
+    "studies/process.py": "a job of ours, and its answer, between our own processes",
+    "web/commands.py": "the answer of our own command",
+}
+"""Who may parse without the reader, and why."""
+PARSES = re.compile(r"\btomllib\b|\bjson\.loads?\(|\bimport pickle\b|\bnp\.load\(")
+
+
+def test_a_generator_of_gem_pub_is_a_plain_file(tmp_path):
+    from admeasure.families.network.generator import Generator
+
+    domain = Schema.coded("toy", {"a": 2}).domain
+    for make in (_zero, os.mkfifo, os.mkdir, _giant):
+        make(tmp_path / make.__name__)
+        with pytest.raises(UsageError):
+            Generator.load(tmp_path / make.__name__, domain)
+
+
+def test_nobody_else_parses_toml_or_json():
+    """The next loader goes through the reader, or says here why it need not."""
+    source = Path(admeasure.__file__).parent
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(
+            r"\btomllib\b|\bjson\.loads?\(|\bimport pickle\b|\bnp\.load\(", path.read_text()
+        )
+    }
+    assert found == set(OURS)

@@ -7,7 +7,6 @@ run's own messages, which never hold a value of the private table.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -19,13 +18,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from admeasure.errors import UsageError
+from admeasure.errors import ReleaseError, UsageError
 from admeasure.files import write_private
 from admeasure.mechanisms import build
+from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
 from admeasure.report.facts import Round, rounds
 from admeasure.run import JOURNAL
+from admeasure.untrusted import rational
 from admeasure.web import worker
 from admeasure.web.kept import (
     Damaged,
@@ -300,7 +301,7 @@ class Progress:
     def spent(self) -> float:
         """The part of the run's budget that is spent."""
         total = self._rho
-        spent = sum((Fraction(e["rho"]) for e in self.events if e["event"] != "intent"), Fraction())
+        spent = sum((rational(e["rho"]) for e in self.events if e["event"] != "intent"), Fraction())
         return min(1.0, float(spent) / total) if total else 0.0
 
 
@@ -311,8 +312,8 @@ def _parsed(raw: bytes) -> tuple[list[dict[str, Any]], int]:
         if not line.endswith(b"\n"):
             break
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = read_event(line, "the journal")
+        except ReleaseError:
             break  # room set aside for a result that is not there yet
         values = event.pop("values", None)
         if values is not None and event["event"] == "measure":

@@ -22,6 +22,7 @@ from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.extras import need
 from admeasure.families.products.tensor import Layout
+from admeasure.untrusted import read_bytes
 
 FORMAT = "admeasure generator 1"
 MOST_NUMBERS = 1 << 28
@@ -169,10 +170,7 @@ class Generator:
     def load(cls, path: str | Path, domain: Domain) -> Generator:
         """The network of a file, for a table of this domain. Nothing is unpickled."""
         layout = Layout.of(domain)
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise UsageError(f"The generator {path} cannot be read: {error.strerror}.") from None
+        content = read_bytes(Path(path), called="generator")
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as stored:
                 if sum(member.file_size for member in stored.infolist()) > 4 * MOST_NUMBERS:
