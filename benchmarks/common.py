@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from admeasure.limits import Limits
+from admeasure.limits import Limits, peak
 from admeasure.studies.jobs import code_version as code_version
 from admeasure.studies.lines import Lines
 from admeasure.studies.process import run_processes, serve
@@ -117,6 +117,10 @@ def _serve(script: Path, name: str, flags: str = "") -> None:
     os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
     sys.path.insert(0, str(script.parent))
     serve(getattr(importlib.import_module(script.stem), name))
+
+
+def peak_megabytes() -> float:
+    return peak()
 
 
 def cpu_seconds() -> float:

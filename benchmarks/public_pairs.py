@@ -49,7 +49,7 @@ class Pair:
 
 def pair(name: str) -> Pair:
     private, candidates = PAIRS[name]
-    read = _income if name.startswith("pa18") else _survey
+    read = _income if name.startswith("pa18") else survey
     levels, rows = read(private)
     found = Pair(levels, rows, {c: read(c)[1] for c in candidates})
     return _small(found) if name == "pa18small" else found
@@ -90,7 +90,7 @@ def _income(state: str) -> tuple[dict[str, int], Codes]:
     }
 
 
-def _survey(table: str) -> tuple[dict[str, int], Codes]:
+def survey(table: str) -> tuple[dict[str, int], Codes]:
     stored = json.loads((data_folder() / f"{table}.schema.json").read_text())
     rows = _rows(table)
     levels, codes = {}, {}

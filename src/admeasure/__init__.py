@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from admeasure.fitting import fit as fit
     from admeasure.limits import Limits as Limits
     from admeasure.mechanisms.aim import Aim as aim
+    from admeasure.mechanisms.aim_plus import AimPlus as aim_plus
     from admeasure.mechanisms.all_zero import AllZero as all_zero
     from admeasure.mechanisms.dualquery import DualQuery as dualquery
     from admeasure.mechanisms.fem import Fem as fem
@@ -54,6 +55,7 @@ _HOMES = {
 }
 _MECHANISMS = (
     "aim",
+    "aim_plus",
     "all_zero",
     "dualquery",
     "fem",
@@ -82,6 +84,7 @@ __all__ = [
     "Schema",
     "Workload",
     "aim",
+    "aim_plus",
     "all_zero",
     "dualquery",
     "fem",

@@ -117,6 +117,18 @@ def test_a_round_taught_little_when_the_model_moved_no_more_than_noise_would(mov
     assert after.select + after.measure == (4 if moved < 1 else 1)
 
 
+@pytest.mark.parametrize(("moved", "cost"), [(0.449, 2), (0.451, 1), (0.999, 1)])
+def test_growth_and_threshold_are_what_they_are_set_to(moved, cost):
+    sigma, cells = 3.0, 7
+    noise = math.sqrt(2 / math.pi) * sigma * cells
+    schedule = Annealed(Fraction(1), ALPHA, growth=2, threshold=0.45)
+    budget = schedule.next(Fraction(100), None)
+    assert budget is not None
+    after = schedule.next(Fraction(99), round_that_moved(budget, moved * noise, sigma, cells))
+    assert after is not None
+    assert after.select + after.measure == cost
+
+
 @given(st.fractions(Fraction(1, 997), 5, max_denominator=997), st.integers(1, 40))
 def test_even_rounds_add_up_to_the_budget_exactly(rho, rounds):
     schedule = Even(rho / rounds / 3, rho / rounds * 2 / 3)

@@ -24,7 +24,12 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
 from admeasure.selectors import improvement
-from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
+from admeasure.selectors.improvement import (
+    ExpectedImprovement,
+    Penalty,
+    closure_weights,
+    superset_weights,
+)
 from admeasure.selectors.worst import WorstCell, WorstMarginal
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import Workload
@@ -116,6 +121,43 @@ def test_aim_chooses_the_largest_expected_improvement(seed):
     (chosen,) = selector.select(curator, workload, model, budget)
     scores = literal_scores(codes, model, workload, sigma, closure_weights(workload))
     assert chosen.columns == max(scores, key=lambda r: scores[r])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
+    """Against the formula: 0.6 sqrt(2/π) n_r, times the sigma of both parts of rho together."""
+    codes = random_codes(seed)
+    workload = Workload([Marginal(s) for s in combinations("abcd", 3)])
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    log = curator.measure([Marginal(("a", "b")), Marginal(("c",))], RICH)
+    model = family.update(family.init(curator.domain), log)
+    measure, ahead = Fraction(1, 200), Fraction(1, 100)
+    weights = superset_weights(workload)
+    assert set(weights.values()) == {1.0}
+    selector = ExpectedImprovement(family, weights, Penalty(0.6, ahead))
+    budget = Budget(select=RICH / 2, measure=measure)
+    (chosen,) = selector.select(curator, workload, model, budget)
+    per_cell = 0.6 * math.sqrt(2 / math.pi) * math.sqrt(1 / (2 * 0.015))
+    scores = {}
+    for r in weights:
+        (believed,) = model.marginals([r])
+        scores[r] = np.abs(exact(codes, r) - believed).sum() - per_cell * believed.size
+    assert chosen.columns == max(scores, key=lambda r: scores[r])
+
+
+@given(
+    st.dictionaries(
+        st.sets(st.sampled_from("abcde"), min_size=1, max_size=4).map(lambda s: tuple(sorted(s))),
+        st.floats(0.1, 9),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_a_marginal_weighs_what_the_heaviest_query_over_it_does(queries):
+    found = superset_weights(Workload({Marginal(s): w for s, w in queries.items()}))
+    for r, weight in found.items():
+        assert weight == max(w for s, w in queries.items() if set(r) <= set(s))
 
 
 def test_the_weights_of_the_workload_decide_between_equally_bad_answers():

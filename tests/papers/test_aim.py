@@ -140,7 +140,7 @@ def test_the_model_never_passes_the_part_of_its_limit_that_the_budget_used_allow
     levels = dict.fromkeys("abcdefgh", 6)
     limit = 0.02
     recorder = Recorder(limit)
-    monkeypatch.setattr(aim_module, "GraphicalFamily", lambda _: recorder)
+    monkeypatch.setattr(aim_module, "GraphicalFamily", lambda *_: recorder)
     outcome, _ = run(
         schema_of(levels),
         chain_codes(levels, rows=20_000),

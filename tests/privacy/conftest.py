@@ -18,6 +18,7 @@ from admeasure.workload import Workload, parse_workload
 
 OPTIONS: dict[str, dict[str, str]] = {
     "aim": {"rounds": "4"},
+    "aim-plus": {"rounds": "4"},
     "mwem": {"rounds": "2", "passes": "2"},
     "mwem-pgm": {"rounds": "2"},
     "dualquery": {"rounds": "3", "samples": "3"},

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from admeasure.errors import UsageError
 from admeasure.mechanisms.aim import Aim
+from admeasure.mechanisms.aim_plus import AimPlus
 from admeasure.mechanisms.all_zero import AllZero
 from admeasure.mechanisms.base import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
 from admeasure.mechanisms.dualquery import DualQuery
@@ -32,6 +33,7 @@ from admeasure.mechanisms.rap_softmax import RapSoftmax
 REGISTRY: dict[str, type[Mechanism]] = {
     m.name: m
     for m in (
+        AimPlus,
         Aim,
         MwemPgm,
         Mst,

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import UsageError
-from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import planning
@@ -40,12 +40,15 @@ class Aim:
     `alpha`: the part of the budget that goes to measurement.
     `final_pass`: the part of the budget kept back to measure the chosen marginals once more, when
     all are known; 0 is the paper. docs/aim.md has what 0.3 did to the error.
+    `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
+    paper), that of the release at the end, or those of the rounds as well.
     """
 
     max_megabytes: float = 80.0
     rounds: int | None = None
     alpha: float = 0.9
     final_pass: float = 0.0
+    shrink: Shrink = "no"
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "a graphical model grown where the workload is answered worst"
@@ -135,7 +138,7 @@ class Aim:
 
     @property
     def _family(self) -> GraphicalFamily:
-        return GraphicalFamily(self.max_megabytes)
+        return GraphicalFamily(self.max_megabytes, self.shrink)
 
     def _each(self, domain: Domain, rho: Fraction) -> Fraction:
         """ρ/T: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 in one number."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
-from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
@@ -24,13 +24,18 @@ from admeasure.workload import Workload
 
 @dataclass(frozen=True)
 class Independent:
-    """One-way marginals and nothing else; structural zeros are the only dependence."""
+    """One-way marginals and nothing else; structural zeros are the only dependence.
+
+    `shrink`: whether measured effects are shrunk towards an even spread; there are no rounds.
+    """
+
+    shrink: Shrink = "no"
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "every column by itself; fast, and blind to dependence"
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily().init(domain, zeros)
+        GraphicalFamily(shrink=self.shrink).init(domain, zeros)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -55,7 +60,7 @@ class Independent:
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        family = GraphicalFamily()
+        family = GraphicalFamily(shrink=self.shrink)
         one_way = [Marginal((column,)) for column in curator.domain.columns]
         log = curator.measure(one_way, curator.remaining)
         return Outcome(family.polished(family.init(curator.domain, zeros), log), rounds=1)

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.families import Model
-from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
@@ -36,15 +36,20 @@ EDGES, PAIRS = "choice of an edge, each", "two-way marginals, each"
 
 @dataclass(frozen=True)
 class Mst:
-    """One-way marginals and a spanning tree of pairs; takes no notice of the workload."""
+    """One-way marginals and a spanning tree of pairs; takes no notice of the workload.
+
+    `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
+    paper), that of the release at the end, or those of the rounds as well.
+    """
 
     max_megabytes: float = 80.0
+    shrink: Shrink = "no"
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(self.max_megabytes).init(domain, zeros)
+        GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -69,7 +74,7 @@ class Mst:
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        family = GraphicalFamily(self.max_megabytes)
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
         one_way = [Marginal((column,)) for column in curator.domain.columns]
         division = self.divide(
             curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS

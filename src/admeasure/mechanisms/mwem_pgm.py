@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
+from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
@@ -44,10 +44,15 @@ AT_A_TIME = 64
 
 @dataclass(frozen=True)
 class MwemPgm:
-    """One whole marginal of the workload a round, `rounds` rounds (one a column by default)."""
+    """One whole marginal of the workload a round, `rounds` rounds (one a column by default).
+
+    `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
+    paper), that of the release at the end, or those of the rounds as well.
+    """
 
     rounds: int | None = None
     max_megabytes: float = 80.0
+    shrink: Shrink = "no"
 
     name: ClassVar[str] = "mwem-pgm"
     summary: ClassVar[str] = "MWEM's loop on a graphical model, a fixed number of rounds"
@@ -57,7 +62,7 @@ class MwemPgm:
             raise UsageError(f"mwem-pgm: rounds must be at least 1; it is {self.rounds}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        family = GraphicalFamily(self.max_megabytes)
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
         model = family.init(domain, zeros)
         ordered = sorted(workload.marginals(), key=domain.cells)  # the first ones fit, if any
         parts = (ordered[i : i + AT_A_TIME] for i in range(0, len(ordered), AT_A_TIME))
@@ -92,7 +97,7 @@ class MwemPgm:
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        family = GraphicalFamily(self.max_megabytes)
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
             curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])

@@ -60,13 +60,13 @@ def expected_megabytes(
     return min(max_megabytes, GROWTH * len(domain) * audible * 8 / 2**20)
 
 
-def fewest_rounds(rho: Fraction, first: Fraction) -> int:
-    """Rounds when every one teaches little and the next may cost four times as much."""
+def fewest_rounds(rho: Fraction, first: Fraction, growth: int = 4) -> int:
+    """Rounds when every one teaches little and the next may cost `growth` times as much."""
     rounds, each = 0, first
     while rho > 0:
         each = rho if rho <= 2 * each else each
         rho -= each
-        each *= 4
+        each *= growth
         rounds += 1
     return rounds
 

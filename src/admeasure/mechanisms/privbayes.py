@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
-from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
+from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.mechanisms import planning
 from admeasure.mechanisms.base import Outcome, Plan
@@ -52,11 +52,14 @@ class PrivBayes:
     """A network in which every column has at most `degree` parents; no notice of the workload.
 
     `usefulness`: θ, 4 in the paper.
+    `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
+    paper), that of the release at the end, or those of the rounds as well.
     """
 
     degree: int = 3
     usefulness: float = 4.0
     max_megabytes: float = 80.0
+    shrink: Shrink = "no"
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "a Bayesian network of low degree, fitted as a graphical model"
@@ -68,7 +71,7 @@ class PrivBayes:
             raise UsageError(f"privbayes: usefulness must be positive; it is {self.usefulness}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(self.max_megabytes).init(domain, zeros)
+        GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -98,7 +101,7 @@ class PrivBayes:
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        family = GraphicalFamily(self.max_megabytes)
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
             curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])

@@ -312,7 +312,7 @@ class Evidence:
     def _theorem_4(self, r: Columns, s: Selection, chosen: float, beta: float) -> float:
         n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
         w_t, w_r = s.weights[s.chosen], s.weights[r]
-        relation = HALF_NORMAL * s.sigma * (w_r * n_r - w_t * n_t)
+        relation = s.penalty * (w_r * n_r - w_t * n_t)
         passed_over = 2 * s.sensitivity / s.epsilon * math.log(s.candidates / beta)
         return s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
 

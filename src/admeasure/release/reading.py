@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
-from admeasure.families import Model
+from admeasure.families import HALF_NORMAL, Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.registry import MODELS
@@ -89,10 +89,16 @@ def _measurements(
 def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:
     maps = ("weights", "distances")
     found = _SELECTIONS.validate_python(
-        [{**r, **{k: {tuple(c): v for c, v in r[k]} for k in maps}} for r in records]
+        [
+            # Releases of before there was another penalty have the paper's.
+            {"penalty": HALF_NORMAL * r["sigma"]}
+            | r
+            | {k: {tuple(c): v for c, v in r[k]} for k in maps}
+            for r in records
+        ]
     )
     for s in found:
-        numbers = (s.sigma, s.epsilon, s.sensitivity, s.estimated, s.share)
+        numbers = (s.sigma, s.penalty, s.epsilon, s.sensitivity, s.estimated, s.share)
         named = {s.chosen, *s.weights, *s.distances}
         weighed = {s.chosen, *s.distances} <= set(s.weights)
         sound = all(math.isfinite(x) and x >= 0 for x in numbers) and s.epsilon > 0

@@ -19,15 +19,19 @@ from admeasure.loop import Budget, Round
 
 @dataclass(frozen=True)
 class Annealed:
-    """Rounds of cost `first`, four times as much after a round that taught little, until spent.
+    """Rounds of cost `first`, `growth` times as much after one that taught little, until spent.
 
     `alpha` is the part of each round that goes to measurement. The last round spends exactly what
-    is left (line 8 compares with two rounds at the *new* cost), but for `keep`, which stays.
+    is left (line 8 compares with two rounds at the *new* cost), but for `keep`, which stays. A
+    round taught little if the answer to what it measured moved by no more than `threshold` times
+    the expected L1 norm of its noise. The paper's values are the defaults.
     """
 
     first: Fraction
     alpha: Fraction
     keep: Fraction = Fraction(0)
+    growth: int = 4
+    threshold: float = 1.0
 
     def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
         remaining -= self.keep
@@ -36,17 +40,23 @@ class Annealed:
         each = self.first
         if last is not None:
             each = last.budget.select + last.budget.measure
-            if _taught_little(last):
-                each *= 4
+            if _moved(last) <= self.threshold * _noise(last):
+                each *= self.growth
         if remaining <= 2 * each:
             each = remaining
         return Budget(select=(1 - self.alpha) * each, measure=self.alpha * each)
 
 
-def _taught_little(last: Round[Any]) -> bool:
-    """||M_rt(p_t) - M_rt(p_{t-1})||_1 <= sqrt(2/π) σ_t n_rt: the change is no more than noise."""
+def _moved(last: Round[Any]) -> float:
+    """||M_rt(p_t) - M_rt(p_{t-1})||_1: what the round changed of what it measured."""
     (measured,) = last.answers
     query = measured.query
     (after,) = map(query.answer, last.after.marginals([query.columns]))
     (before,) = map(query.answer, last.before.marginals([query.columns]))
-    return float(np.abs(after - before).sum()) <= HALF_NORMAL * measured.sigma * after.size
+    return float(np.abs(after - before).sum())
+
+
+def _noise(last: Round[Any]) -> float:
+    """sqrt(2/π) σ_t n_rt: the expected L1 norm of the round's noise."""
+    (measured,) = last.answers
+    return HALF_NORMAL * measured.sigma * measured.values.size

@@ -10,6 +10,8 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +46,29 @@ def closure_weights(workload: Workload) -> dict[Columns, float]:
     return {r: sum(total[column] for column in r) for r in workload.closure()}
 
 
+def superset_weights(workload: Workload) -> dict[Columns, float]:
+    """For every r in W_+ the largest weight of a query that reads all of r: 1 throughout where the
+    workload weighs its queries alike, so that no score is larger for the size of its marginal."""
+    found: dict[Columns, float] = dict.fromkeys(workload.closure(), 0.0)
+    for query in workload.queries:
+        for size in range(1, len(query.columns) + 1):
+            for r in combinations(query.columns, size):
+                found[r] = max(found[r], workload.weight(query))
+    return found
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What a cell takes off a score: `factor` sqrt(2/π) σ, where σ is the noise that the round's
+    rho and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and 0."""
+
+    factor: float = 1.0
+    ahead: Fraction = Fraction(0)
+
+    def per_cell(self, measure: Fraction, l2_squared: int) -> float:
+        return self.factor * HALF_NORMAL * sigma_for(measure + self.ahead, l2_squared)
+
+
 class SizedFamily(Protocol):
     """A family whose models may be kept from growing."""
 
@@ -61,6 +86,7 @@ class _Choice:
     weights: dict[Columns, float]
     sensitivity: float
     sigma: float
+    penalty: float
     epsilon: float
 
     def leaves(self, r: Columns, cells: int, moved: float) -> float:
@@ -69,9 +95,9 @@ class _Choice:
         Says which round to keep for r, nothing else.
         """
         w_r, w_t = self.weights[r], self.weights[self.chosen]
-        excess = w_t * (moved - HALF_NORMAL * self.sigma * self.believed.size)
+        excess = w_t * (moved - self.penalty * self.believed.size)
         passed_over = 2 * self.sensitivity / self.epsilon * math.log(40 * len(self.weights))
-        return max(0.0, excess + passed_over) / w_r + HALF_NORMAL * self.sigma * cells
+        return max(0.0, excess + passed_over) / w_r + self.penalty * cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,19 +111,24 @@ class _Considered:
 
 @dataclass(eq=False)
 class ExpectedImprovement:
-    """q_r(D) = w_r (||M_r(D) - M_r(p_{t-1})||_1 - sqrt(2/π) σ_t n_r) over the r that fit.
+    """q_r(D) = w_r (||M_r(D) - M_r(p_{t-1})||_1 - b_t n_r) over the r that fit, b_t = sqrt(2/π) σ_t
+    unless another `penalty` is given.
 
     A candidate fits when the model with it stays within the part of the size limit that
     corresponds to the part of the budget used. Candidates whose noise alone would exceed twice
     the table are left out by a public rule: their score cannot be positive.
 
-    `weights` is w_r over W_+. The object remembers for the confidence bounds one round in which
-    each candidate was considered and what the model answered then. Every round's bound holds with
-    the part of the error probability that the round is given, so the choice of round is free.
+    `weights` is w_r over W_+. Their maximum over a round's candidates, times the rows that a person
+    changes, is the score's sensitivity; the penalty does not depend on the table and adds nothing.
+
+    The object remembers for the confidence bounds one round in which each candidate was considered
+    and what the model answered then. Every round's bound holds with the part of the error
+    probability that the round is given, so the choice of round is free.
     """
 
     family: SizedFamily
     weights: dict[Columns, float]
+    penalty: Penalty = Penalty()
     _choices: list[_Choice] = field(default_factory=list)
     _considered: dict[Columns, _Considered] = field(default_factory=dict)
     _open: dict[Columns, np.ndarray] = field(default_factory=dict)
@@ -112,8 +143,9 @@ class ExpectedImprovement:
         self._remember(model)
         domain, ledger = curator.domain, curator.ledger
         used = (ledger.spent + budget.select + budget.measure) / ledger.total
-        sigma = sigma_for(budget.measure, curator.unit.rows_changed * curator.unit.max_rows)
-        noise = {r: HALF_NORMAL * sigma * domain.cells(r) for r in self.weights}
+        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        per_cell = self.penalty.per_cell(budget.measure, l2_squared)
+        noise = {r: per_cell * domain.cells(r) for r in self.weights}
         candidates = self._candidates(model, noise, float(used))
         score = MarginalError(
             answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
@@ -128,7 +160,8 @@ class ExpectedImprovement:
                 believed=score.answers[chosen],
                 weights={r: float(score.weight(r)) for r in candidates},
                 sensitivity=float(curator.unit.rows_changed * WEIGHT_GRID),
-                sigma=sigma,
+                sigma=sigma_for(budget.measure, l2_squared),
+                penalty=per_cell,
                 epsilon=epsilon_for(budget.select),
             )
         )
@@ -184,6 +217,7 @@ class ExpectedImprovement:
                 weights={r: c.weights[r] for r in {c.chosen, *distances[t]}},
                 distances=distances[t],
                 sigma=c.sigma,
+                penalty=c.penalty,
                 epsilon=c.epsilon,
                 sensitivity=c.sensitivity,
                 estimated=float(np.abs(c.believed - answered[t].values).sum()),

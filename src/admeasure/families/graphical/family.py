@@ -7,16 +7,17 @@ order, so a canonical set of columns is a sorted clique and arrays need no trans
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
-from admeasure.errors import ReleaseError
+from admeasure.errors import ReleaseError, UsageError
 from admeasure.families import Codes
 from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, estimate
+from admeasure.families.graphical.estimation.shrinkage import Posteriors
 from admeasure.families.graphical.estimation.statistics import Observation
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import (
@@ -32,6 +33,10 @@ from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 
+Shrink = Literal["no", "end", "rounds"]
+"""Where measured effects are shrunk (`estimation/shrinkage.py`): nowhere, in the fit of the release
+alone, or in those of the rounds as well."""
+
 
 def clique_of(columns: Columns, domain: Domain) -> Clique:
     """The engine's name of a set of columns."""
@@ -41,10 +46,14 @@ def clique_of(columns: Columns, domain: Domain) -> Clique:
 
 @dataclass(frozen=True, eq=False)
 class GraphicalModel:
-    """A graphical model over named columns."""
+    """A graphical model over named columns.
+
+    `posteriors`: what a fit with shrinkage computed on its way, for the next one to start from.
+    """
 
     domain: Domain
     core: MarkovRandomField
+    posteriors: Posteriors = field(default_factory=dict)
     kind: ClassVar[str] = "graphical"
 
     @property
@@ -82,9 +91,18 @@ class GraphicalModel:
 
 @dataclass(frozen=True)
 class GraphicalFamily:
-    """Models whose junction tree stays within `max_megabytes`, asserted at every update."""
+    """Models whose junction tree stays within `max_megabytes`, asserted at every update.
+
+    `shrink` says which fits shrink what was measured.
+    """
 
     max_megabytes: float = 80.0
+    shrink: Shrink = "no"
+
+    def __post_init__(self) -> None:
+        if self.shrink not in get_args(Shrink):
+            known = ", ".join(get_args(Shrink))
+            raise UsageError(f"shrink is one of {known}; it is {self.shrink!r}.")
 
     def init(self, domain: Domain, zeros: Sequence[Zero] = ()) -> GraphicalModel:
         """The uniform distribution over what can occur; refuses what cannot fit or cannot be."""
@@ -98,18 +116,19 @@ class GraphicalFamily:
 
     def update(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The model of greatest entropy that fits everything measured so far."""
-        return self._fitted(model, log, IN_LOOP)
+        known = model.posteriors if self.shrink == "rounds" else None
+        return self._fitted(model, log, IN_LOOP, known)
 
     def polished(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The same, to the accuracy of a release."""
-        return self._fitted(model, log, FINAL)
+        return self._fitted(model, log, FINAL, None if self.shrink == "no" else {})
 
     def holding(self, model: GraphicalModel, marginals: Sequence[Columns]) -> GraphicalModel:
         """The same distribution on a tree that has room for these marginals."""
         tree = model.core.tree
         for columns in marginals:
             tree = _holding(tree, model.clique(columns))
-        return GraphicalModel(model.domain, replace(model.core, tree=tree))
+        return replace(model, core=replace(model.core, tree=tree))
 
     def fitting(
         self, model: GraphicalModel, candidates: Sequence[Columns], share: float
@@ -126,7 +145,11 @@ class GraphicalFamily:
         return fitting or [c for c, clique in held if tree.contains(clique)]
 
     def _fitted(
-        self, model: GraphicalModel, log: Sequence[Measurement], accuracy: Accuracy
+        self,
+        model: GraphicalModel,
+        log: Sequence[Measurement],
+        accuracy: Accuracy,
+        known: Posteriors | None,
     ) -> GraphicalModel:
         tree = model.core.tree
         seen = []
@@ -146,8 +169,9 @@ class GraphicalFamily:
             accuracy=accuracy,
             reference_sigma=seen[0].sigma if seen else None,
             limit_megabytes=self.max_megabytes,
+            known=known,
         )
-        return GraphicalModel(model.domain, fit.model)
+        return GraphicalModel(model.domain, fit.model, fit.posteriors)
 
 
 def _holding(tree: JunctionTree, clique: Clique) -> JunctionTree:

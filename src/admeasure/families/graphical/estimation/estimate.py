@@ -14,13 +14,14 @@ Reads noisy measurements and public structure only: post-processing, nothing is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from admeasure.errors import UsageError
 from admeasure.families.graphical.estimation.dual import Dual
 from admeasure.families.graphical.estimation.lbfgs import minimise
+from admeasure.families.graphical.estimation.shrinkage import Posteriors, shrunk
 from admeasure.families.graphical.estimation.statistics import (
     Observation,
     combine,
@@ -62,7 +63,8 @@ class Fit:
     evaluations: int
     objective: float
     """Weighted least squares: half the sum of |N mu_i - y_i|^2 / sigma_i^2 over distinct cliques
-    and possible cells."""
+    and possible cells, y_i shrunk where that was asked for."""
+    posteriors: Posteriors = field(default_factory=dict)
 
 
 def estimate(
@@ -76,12 +78,14 @@ def estimate(
     accuracy: Accuracy = FINAL,
     reference_sigma: float | None = None,
     limit_megabytes: float | None = None,
+    known: Posteriors | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals.
 
     `tree` must hold every clique; without one it is built. `start` is a model of the same table to
     start from. `total` is given where the number of rows is public. `reference_sigma` is sigma_0,
-    by default the median of the cliques' sigmas; a run that fits many times should fix it.
+    by default the median of the cliques' sigmas; a run that fits many times should fix it. `known`
+    asks for shrunk effects (`shrinkage.py`): the posteriors of an earlier fit, or none of them.
     """
     levels = tuple(int(n) for n in levels)
     zeros = tuple(zeros)
@@ -97,6 +101,9 @@ def estimate(
         total = estimate_total(statistics)
     if reference_sigma is None:
         reference_sigma = float(np.median([s.sigma for s in statistics])) if statistics else 1.0
+    posteriors: Posteriors = {}
+    if known is not None:
+        statistics, posteriors = shrunk(levels, statistics, zeros, total, known)
     dual = Dual(tree, statistics, zeros, total, accuracy.slack / reference_sigma)
     first = dual.evaluate(dual.initial(start))
     enough = max(accuracy.tolerance, accuracy.reduction * dual.distance(first))
@@ -109,5 +116,10 @@ def estimate(
     point = outcome.point
     model = MarkovRandomField(levels, tree, dual.potentials(point.x), zeros, total)
     return Fit(
-        model, outcome.converged, outcome.iterations, outcome.evaluations, dual.objective(point)
+        model,
+        outcome.converged,
+        outcome.iterations,
+        outcome.evaluations,
+        dual.objective(point),
+        posteriors,
     )

@@ -1,0 +1,189 @@
+"""aim-plus against aim and its relatives: error of the model's answers on seven tables.
+
+    python benchmarks/plus.py --tables adult,fire --epsilons 0.3,1 --seeds 1000:1005
+    python benchmarks/plus.py --table               # what was run so far: means, errors, ratios
+    python benchmarks/plus.py --mechanisms aim-plus:shrink=end,aim-plus:final-pass=0
+
+A mechanism may be followed by options. Every run is a process of its own and leaves a line in
+benchmarks/results/plus.jsonl; a case that has one is not run again. Seeds below 1000 are for
+choosing, those from 1000 on for reporting. NOT PRIVATE: seeded noise, true errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections import defaultdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from common import (
+    RESULTS,
+    Record,
+    Results,
+    cpu_seconds,
+    data_folder,
+    levels_of,
+    parallel,
+    peak_megabytes,
+)
+
+CODED = {
+    "adult": "adult_aim",
+    "fire": "fire_aim",
+    "nltcs": "nltcs",
+    "titanic": "titanic_aim",
+    "msnbc": "msnbc",
+    "pmw": "adult_pmwpub",
+}
+SURVEYS = {"acs": "acs_ct_2018", "nist": "nist_ma2019"}
+TABLES = ("adult", "fire", "nltcs", "titanic", "pmw", "acs", "nist")
+STAND_IN = {"pmw": {"age", "education"}}
+"""Columns for which another one of the same table stands in."""
+TARGETS = {"adult": "income>50K", "titanic": "Survived", "pmw": "income>50K"}
+DELTA = 1e-9
+STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
+
+
+def open_table(name: str) -> tuple[Any, Any]:
+    """The schema of a table and what `fit` reads it from."""
+    from admeasure.schema import Schema
+
+    if name in CODED:
+        levels = levels_of(CODED[name])
+        levels = {c: n for c, n in levels.items() if c not in STAND_IN.get(name, ())}
+        return Schema.coded(name, levels), data_folder() / f"{CODED[name]}.parquet"
+    from public_pairs import survey
+
+    levels, codes = survey(SURVEYS[name])
+    if name == "acs":  # 31 columns have 4,495 triples: every second one is left
+        levels = {c: levels[c] for c in list(levels)[::2]}
+    return Schema.coded(name, levels), {c: codes[c] for c in levels}
+
+
+def workload_rule(name: str, table: str, columns: tuple[str, ...]) -> str:
+    if name == "target":
+        return f"target:{TARGETS.get(table, min(columns))}:3way"
+    return {"skewed": "skewed:256:3way:seed=0"}.get(name, name)
+
+
+def run_job(job: Record) -> Record:
+    """One fit, judged by the error of the model's answers (AIM, Definition 2)."""
+    from admeasure.evaluate import compare
+    from admeasure.fitting import fit
+    from admeasure.mechanisms import build
+    from admeasure.sources.memory import MemorySource
+    from admeasure.sources.open import open_source
+    from admeasure.workload import parse_workload
+
+    schema, data = open_table(job["table"])
+    rule = workload_rule(job["workload"], job["table"], schema.domain.columns)
+    workload = parse_workload(rule, schema.domain)
+    name, *options = job["mechanism"].split(":")
+    mechanism = build(name, dict(option.split("=") for option in options))
+    started = cpu_seconds()
+    release = fit(
+        data,
+        schema,
+        workload=workload,
+        mechanism=mechanism,
+        epsilon=job["epsilon"],
+        delta=DELTA,
+        seed=job["seed"],
+    )
+    record: Record = {
+        "cpu_seconds": round(cpu_seconds() - started, 2),
+        "peak_megabytes": round(peak_megabytes()),
+        "model_megabytes": round(float(getattr(release.model, "megabytes", 0.0)), 2),
+        "rounds": release.facts["rounds"],
+    }
+    truth = (
+        open_source(data, schema)
+        if isinstance(data, Path)
+        else MemorySource.from_codes(data, schema)
+    )
+    judged = compare(truth.counts, release.model.marginals, workload, schema.domain)
+    return record | {"model_error": judged.workload_error}
+
+
+def show(results: Results, against: str) -> None:
+    """Means with standard errors, and ratios to `against` over the seeds that both have."""
+    runs: dict[tuple[Any, ...], dict[int, Record]] = defaultdict(dict)
+    for record in results.read().values():
+        if "error" not in record:
+            cell = (record["workload"], record["epsilon"], record["table"], record["mechanism"])
+            runs[cell][record["seed"]] = record
+    ratios: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    print(STAMP)
+    print("workload   eps   table    mechanism           error   s.e.    seeds  ratio  s.e.   cpu")
+    for cell, found in sorted(runs.items()):
+        workload, epsilon, table, mechanism = cell
+        mean, error = _mean([r["model_error"] for r in found.values()])
+        cpu = statistics.fmean(r["cpu_seconds"] for r in found.values())
+        other = runs.get((workload, epsilon, table, against), {})
+        both = sorted(found.keys() & other.keys())
+        ratio = ""
+        if both and mechanism != against:
+            value, spread = _ratio(
+                [found[s]["model_error"] for s in both], [other[s]["model_error"] for s in both]
+            )
+            ratio = f"{value:.3f}  {spread:.3f}"
+            ratios[workload, epsilon, mechanism].append(value)
+        print(
+            f"{workload:9}  {epsilon:<5} {table:8} {mechanism:18} {mean:.4f}  {error:.4f}"
+            f"  {len(found):5}  {ratio:12}  {cpu:.1f}"
+        )
+    print(f"\nGeometric mean over tables of the ratio to {against}")
+    for (workload, epsilon, mechanism), values in sorted(ratios.items()):
+        print(
+            f"{workload:9}  {epsilon:<5} {mechanism:18} {statistics.geometric_mean(values):.3f}"
+            f"  over {len(values)}, largest {max(values):.3f}"
+        )
+
+
+def _mean(values: list[float]) -> tuple[float, float]:
+    spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return statistics.fmean(values), spread
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
+    """The ratio of means, with its standard error by the delta method on pairs of one seed."""
+    ratio = statistics.fmean(ours) / statistics.fmean(theirs)
+    rest = [(a - ratio * b) / statistics.fmean(theirs) for a, b in zip(ours, theirs, strict=True)]
+    return ratio, _mean(rest)[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--epsilons", default="0.3,1")
+    parser.add_argument("--mechanisms", default="aim,aim-plus")
+    parser.add_argument("--workloads", default="all-3way")
+    parser.add_argument("--seeds", default="1000:1005", help="from:to, the last one left out")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS / "plus.jsonl")
+    parser.add_argument("--table", action="store_true", help="show what was run so far")
+    parser.add_argument("--against", default="aim")
+    given = parser.parse_args()
+    results = Results(given.results)
+    if not given.table:
+        first, last = map(int, given.seeds.split(":"))
+        # Seeds outermost: whenever it is stopped, every cell has about as many.
+        cases = product(
+            range(first, last),
+            given.workloads.split(","),
+            map(float, given.epsilons.split(",")),
+            given.tables.split(","),
+            given.mechanisms.split(","),
+        )
+        names = ("seed", "workload", "epsilon", "table", "mechanism")
+        jobs: list[Record] = [dict(zip(names, case, strict=True)) for case in cases]
+        for record in parallel(jobs, run_job, given.jobs, results=results):
+            print(record["table"], record["mechanism"], record.get("model_error", "failed"))
+    show(results, given.against)
+
+
+if __name__ == "__main__":
+    main()

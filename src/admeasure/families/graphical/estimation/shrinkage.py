@@ -1,0 +1,221 @@
+"""Measured effects shrunk towards what smaller marginals predict (empirical Bayes).
+
+A count mu of a one-way or two-way marginal, measured as y = mu + noise of scale tau, is believed
+beforehand to follow a Gamma law with shape k and mean m: of a single column the number of rows by
+its possible levels, of a pair the product of its shrunk columns. In units of tau, with b = k / m,
+
+    p(mu | y)  ∝  mu^(k - 1) exp(-(mu - z)^2 / 2),   z = y - b,   mu >= 0,
+
+so one function of z for each k, I_k(z) = ∫ mu^(k-1) exp(-(mu - z)²/2) dmu, has all that is needed:
+the posterior mean I_{k+1} / I_k and the evidence b^k / Γ(k) exp(b²/2 - b y) I_k(z). k is one of
+`_SHAPES` and averaged over its posterior: weights that begin log-normal around `_CENTRE` and learn
+from all cells of a table.
+
+The effect (`residuals.py`) of the posterior means takes the measured one's place; effects of three
+and more columns stay. Reads noisy measurements and public structure only: nothing is charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from admeasure.families.graphical.estimation.residuals import centred, closure, said, subsets
+from admeasure.families.graphical.estimation.statistics import Statistic, impossible
+from admeasure.families.graphical.inference.tables import aligned, project
+from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
+from admeasure.families.graphical.structure.zeros import Zeros
+
+_CENTRE = {1: (0.05, 2.0), 2: (0.2, 0.5)}
+"""For each order the centre of log k and its precision."""
+_KEPT = 0.02
+"""A posterior is not computed anew while the variance of what was measured moved by less."""
+_SHAPES = np.geomspace(0.01, 32.0, 15)
+_REACH, _STEP = 60.0, 0.02
+_SMALLEST = 1e-9
+"""What prior means are at least, in units of tau."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior means of one marginal, and the variance of the measurement behind them."""
+
+    table: np.ndarray
+    variance: float
+
+
+Posteriors = Mapping[Clique, Posterior]
+
+
+def shrunk(
+    levels: Sequence[int],
+    statistics: Sequence[Statistic],
+    zeros: Sequence[Zeros],
+    total: float,
+    known: Posteriors,
+) -> tuple[tuple[Statistic, ...], Posteriors]:
+    """The statistics with their effects of one and two columns shrunk, and the posteriors.
+
+    `known`: posteriors of an earlier call, used again where little was measured since.
+    """
+    precision: dict[Clique, float] = {}
+    for s in statistics:
+        for subset in subsets(s.clique):
+            share = cells_of(levels, subset) / (s.mean.size * s.sigma**2)
+            precision[subset] = precision.get(subset, 0.0) + share
+    weighted = said((s.clique, s.mean / s.sigma**2) for s in statistics)
+    posteriors: dict[Clique, Posterior] = {}
+    for subset in closure(s.clique for s in statistics):
+        if len(subset) not in _CENTRE:
+            break  # smaller sets come first
+        variance = 1.0 / precision[subset]
+        found = known.get(subset)
+        if found is None or abs(variance / found.variance - 1) > _KEPT:
+            prior = _prior(levels, subset, zeros, total, posteriors)
+            # What smaller sets say of the table is known better than from this measurement.
+            seen = prior + centred(weighted[subset] * variance - prior)
+            centre, strength = _CENTRE[len(subset)]
+            table = posterior_mean(seen, prior, math.sqrt(variance), centre, strength)
+            found = Posterior(table, variance)
+        posteriors[subset] = found
+    return tuple(_with_effects(s, posteriors, total) for s in statistics), posteriors
+
+
+def _prior(
+    levels: Sequence[int],
+    clique: Clique,
+    zeros: Sequence[Zeros],
+    total: float,
+    posteriors: Posteriors,
+) -> np.ndarray:
+    """What smaller marginals predict: independence, but for cells that cannot occur."""
+    possible = ~impossible(levels, clique, zeros)
+    if len(clique) == 1:
+        table = possible * 1.0
+        return table * (total / max(1.0, table.sum()))
+    margins = [posteriors[(a,)].table for a in clique]
+    first, second = (m * (total / m.sum()) for m in margins)
+    table = np.outer(first, second) / total * possible
+    for _ in range(0 if possible.all() else 20):  # independence with holes, by raking
+        table *= np.divide(first, table.sum(1), out=np.zeros_like(first), where=first > 0)[:, None]
+        table *= np.divide(second, table.sum(0), out=np.zeros_like(second), where=second > 0)
+    return table
+
+
+def _with_effects(statistic: Statistic, posteriors: Posteriors, total: float) -> Statistic:
+    clique, mean = statistic.clique, statistic.mean
+    table = mean + (total - mean.sum()) / mean.size
+    for subset in subsets(clique):
+        if subset in posteriors:
+            wanted = posteriors[subset].table
+            moved = centred(wanted - project(mean, clique, subset))
+            table = table + aligned(moved * (wanted.size / mean.size), subset, clique)
+    return replace(statistic, mean=np.where(statistic.possible, table, 0.0))
+
+
+def posterior_mean(
+    seen: np.ndarray, prior: np.ndarray, tau: float, centre: float, strength: float
+) -> np.ndarray:
+    """E(mu | seen) cell by cell, one shape k for the table; 0 where `prior` is 0."""
+    open_ = prior > 0
+    y, m = seen[open_] / tau, np.maximum(prior[open_] / tau, _SMALLEST)
+    result = np.zeros_like(prior)
+    if not y.size:
+        return result
+    log_weight = np.array(
+        [
+            float(_log_evidence(i, y, m).sum()) - strength / 2 * math.log(k / centre) ** 2
+            for i, k in enumerate(_SHAPES)
+        ]
+    )
+    weight = np.exp(log_weight - log_weight.max())
+    weight[weight < 1e-3 * weight.sum()] = 0.0
+    weight /= weight.sum()
+    mean = sum(w * _mean(i, y - _SHAPES[i] / m) for i, w in enumerate(weight) if w)
+    result[open_] = np.asarray(mean) * tau
+    return result
+
+
+def _log_evidence(i: int, y: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """log p(y) for shape `_SHAPES[i]` and means m, in units of tau, but for log sqrt(2π)."""
+    k = float(_SHAPES[i])
+    b = k / m
+    z = y - b
+    known = k * np.log(b) - math.lgamma(k)
+    # log I_k(z) is kept without -z²/2 where z < 0, and b²/2 - b y - z²/2 = -y²/2.
+    return known + np.where(z < 0, -y * y / 2, b * (b / 2 - y)) + _log_integral(i, z)
+
+
+def _log_integral(i: int, z: np.ndarray) -> np.ndarray:
+    """log I_k(z), plus z²/2 where z < 0."""
+    k = float(_SHAPES[i])
+    found = _interpolated(_integrals()[0][i], z)
+    high, low = z > _REACH, z < -_REACH
+    if high.any():  # Laplace's method, at distances where it is exact to many digits
+        x, spread = _peak(k, z[high])
+        laplace = (k - 1) * np.log(x) - (x - z[high]) ** 2 / 2
+        found[high] = laplace + 0.5 * np.log(2 * math.pi * spread)
+    if low.any():
+        found[low] = math.lgamma(k) - k * np.log(-z[low]) - k * (k + 1) / (2 * z[low] ** 2)
+    return found
+
+
+def _mean(i: int, z: np.ndarray) -> np.ndarray:
+    """I_{k+1}(z) / I_k(z): the posterior mean."""
+    k = float(_SHAPES[i])
+    found = _interpolated(_integrals()[1][i], z)
+    high, low = z > _REACH, z < -_REACH
+    if high.any():
+        x, spread = _peak(k, z[high])
+        found[high] = x + (k - 1) / x**3 * spread**2
+    if low.any():  # the first steps of a continued fraction
+        far = -z[low]
+        found[low] = k / (far + (k + 1) / (far + (k + 2) / far))
+    return found
+
+
+def _peak(k: float, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where mu^(k-1) exp(-(mu - z)²/2) is largest, and the variance of a normal law there."""
+    x = (z + np.sqrt(z * z + 4 * (k - 1))) / 2
+    return x, 1 / (1 + (k - 1) / x**2)
+
+
+def _interpolated(values: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Linear between the points of the grid, constant beyond."""
+    place = (np.clip(z, -_REACH, _REACH) + _REACH) / _STEP
+    below = np.minimum(place.astype(np.int64), values.size - 2)
+    start = values[below]
+    return start + (place - below) * (values[below + 1] - start)
+
+
+@lru_cache(maxsize=1)
+def _integrals() -> tuple[np.ndarray, np.ndarray]:
+    """log I_k (plus z²/2 where z < 0) and I_{k+1} / I_k, for each shape on a grid of z.
+
+    Gauss-Legendre on pieces, those below 1 in log mu; what is left below 1e-8 is mu^(k-1) alone.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    nodes, weights = (nodes + 1) / 2, weights / 2
+    logs = np.linspace(math.log(1e-8), 0.0, 25)
+    small = np.exp((logs[:-1, None] + np.diff(logs)[:, None] * nodes).reshape(-1))
+    x = np.concatenate([small, (np.arange(1, _REACH + 12)[:, None] + nodes).reshape(-1)])
+    wide = np.concatenate(
+        [
+            small * (np.diff(logs)[:, None] * weights).reshape(-1),
+            np.tile(weights, int(_REACH) + 11),
+        ]
+    )
+    z = np.linspace(-_REACH, _REACH, round(2 * _REACH / _STEP) + 1)
+    powers = x[:, None] ** (_SHAPES - 1) * wide[:, None]
+    zeroth, first = np.empty((2, z.size, _SHAPES.size))
+    for part in np.array_split(np.arange(z.size), 16):
+        at = z[part, None]
+        kernel = np.exp(-((x - np.maximum(at, 0)) ** 2) / 2 + x * np.minimum(at, 0))
+        left = np.exp(-(np.maximum(at, 0) ** 2) / 2) * 1e-8**_SHAPES / _SHAPES
+        zeroth[part] = kernel @ powers + left
+        first[part] = (kernel * x) @ powers
+    return np.log(zeroth).T.copy(), (first / zeroth).T.copy()

@@ -1,0 +1,156 @@
+"""aim-plus: AIM (McKenna, Mullins, Sheldon and Miklau 2022) with less noise in what it measures.
+
+The same loop as `aim`, Algorithm 4 of the paper, with four changes, each an option that can be left
+out (docs/aim.md has what they do to the error):
+
+- a part of the budget is kept for a last pass over all that the model holds, with shares that make
+  the workload's error from noise least (`final_pass.py`);
+- scores weigh marginals alike and allow for less noise, since the last pass takes some of it away;
+- a round that taught little makes the next one twice as expensive, not four times, and fewer do;
+- measured effects are shrunk towards what smaller marginals predict, in every fit
+  (`families/graphical/estimation/shrinkage.py`).
+
+Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho. The
+score moves by the rows that a person changes (both relations), as all weights of a workload without
+weights are 1. Shares, penalties and shrinkage are functions of what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily, Shrink
+from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms import final_pass, planning
+from admeasure.mechanisms.base import Outcome, Plan
+from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.queries import Marginal
+from admeasure.schedules.annealed import Annealed
+from admeasure.schema import Zero
+from admeasure.selectors.improvement import ExpectedImprovement, Penalty, superset_weights
+from admeasure.unit import Unit
+from admeasure.workload import Workload
+
+AGAIN = "all that the model holds once more, together"
+
+
+@dataclass(frozen=True)
+class AimPlus:
+    """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
+
+    `max_megabytes`, `rounds`, `alpha`: as of `aim`.
+    `final_pass`: the part of the budget kept for the last pass; 0 leaves it out.
+    `penalty`: what a score takes off for noise, in units of the noise's expected L1 norm.
+    `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
+    more than so many times the expected L1 norm of noise.
+    `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
+    With 0, 1, 4, 1 and "no" it is `aim` but for the weights of its scores.
+    """
+
+    max_megabytes: float = 80.0
+    rounds: int | None = None
+    alpha: float = 0.9
+    final_pass: float = 0.3
+    penalty: float = 0.6
+    growth: int = 2
+    threshold: float = 0.45
+    shrink: Shrink = "rounds"
+
+    name: ClassVar[str] = "aim-plus"
+    summary: ClassVar[str] = "aim with shrunk fits and a last pass over all that its model holds"
+
+    def __post_init__(self) -> None:
+        rules = {
+            "alpha must lie between 0 and 1": (self.alpha, 0 < self.alpha < 1),
+            "final-pass must be from 0 to below 1": (self.final_pass, 0 <= self.final_pass < 1),
+            "max-megabytes must be positive": (self.max_megabytes, self.max_megabytes > 0),
+            "penalty must not be negative": (self.penalty, 0 <= self.penalty < float("inf")),
+            "growth must be at least 2": (self.growth, self.growth >= 2),
+            "threshold must not be negative": (self.threshold, self.threshold >= 0),
+        }
+        for rule, (value, kept) in rules.items():
+            if not kept:
+                raise UsageError(f"aim-plus: {rule}; it is {value}.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        named = {column for r in workload.marginals() for column in r}
+        if self.rounds is not None and self.rounds < len(named):
+            raise UsageError(
+                f"aim-plus: rounds must be at least the workload's {len(named)} columns, each of "
+                f"which is measured once; it is {self.rounds}."
+            )
+        self._family.init(domain, zeros)
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+    ) -> Division:
+        singles = sum(len(r) == 1 for r in workload.closure())
+        keep = rho * Fraction(self.final_pass)
+        measured = self._each(domain, rho) * Fraction(self.alpha)
+        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        return Division(
+            (
+                Item(ONE_WAY, measured, sigma, singles),
+                Item(ROUNDS, rho - keep - measured * singles),
+                *([Item(AGAIN, keep)] if keep else []),
+            )
+        )
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        left, each = division.total(ROUNDS), self._each(domain, rho)
+        last = left * Fraction(self.alpha) / self.growth
+        fewest = planning.fewest_rounds(left, each, self.growth)
+        return planning.graphical(
+            division.items,
+            domain,
+            workload,
+            rows,
+            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
+            rounds=f"{fewest} to {int(left / each) + 1}",
+            max_megabytes=self.max_megabytes,
+        )
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        domain, rho = curator.domain, curator.ledger.total
+        division = self.divide(domain, workload, curator.unit, rho, ASSUMED_ROWS)
+        keep = division.total(AGAIN)
+        schedule = Annealed(
+            self._each(domain, rho), Fraction(self.alpha), keep, self.growth, self.threshold
+        )
+        weights = superset_weights(workload)
+        one_way = [Marginal(r) for r in weights if len(r) == 1]
+
+        curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
+        family = self._family
+        log = list(curator.measure(one_way, division.total(ONE_WAY)))
+        model = family.update(family.init(domain, zeros), log)
+        # What is kept will be divided among about three sets a column.
+        penalty = Penalty(self.penalty, ahead=keep / (3 * len(domain)))
+        selector = ExpectedImprovement(family, weights, penalty)
+        rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
+        for done in rounds:
+            log += done.answers
+            model = done.after
+
+        last = final_pass.again(curator, workload, model, log)
+        model = family.polished(model, [*log, *last])
+        selections = selector.evidence(log, model)
+        notes = planning.unmeasured(domain, workload)
+        return Outcome(model, len(log) - len(one_way), selections, notes)
+
+    @property
+    def _family(self) -> GraphicalFamily:
+        return GraphicalFamily(self.max_megabytes, self.shrink)
+
+    def _each(self, domain: Domain, rho: Fraction) -> Fraction:
+        """ρ/T of what is not kept: what the first rounds cost."""
+        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))

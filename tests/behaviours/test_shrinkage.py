@@ -1,0 +1,143 @@
+"""Shrinkage: posterior means against integration by brute force, and what a shrunk fit keeps."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+from admeasure.errors import UsageError
+from admeasure.families.graphical import Accuracy, Observation, Zeros, estimate
+from admeasure.families.graphical.estimation.shrinkage import posterior_mean, shrunk
+from admeasure.families.graphical.estimation.statistics import combine
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.mechanisms import REGISTRY, build
+from admeasure.mechanisms.base import option_names
+
+
+def moments(k: float, y: float, m: float) -> tuple[float, float]:
+    """log p(y) and E(mu | y) for mu ~ Gamma(k, mean m), y ~ N(mu, 1), by quadrature in log mu."""
+    log_mu = np.concatenate([np.linspace(-80 / min(k, 1), -8, 2000)[:-1], np.linspace(-8, 7, 9000)])
+    mu = np.exp(log_mu)
+    log_joint = k * log_mu - k / m * mu - (mu - y) ** 2 / 2
+    values = np.exp(log_joint - log_joint.max())
+    whole, first = (integrate.simpson(v, x=log_mu) for v in (values, values * mu))
+    log_p = log_joint.max() + math.log(whole) + k * math.log(k / m) - special.gammaln(k)
+    return float(log_p), float(first / whole)
+
+
+@pytest.mark.parametrize("tau", [1.0, 12.5])
+@pytest.mark.parametrize(("centre", "strength"), [(0.05, 2.0), (0.2, 0.5)])
+@pytest.mark.parametrize("seed", range(4))
+def test_posterior_means_are_those_of_brute_force(seed, centre, strength, tau):
+    """Cells are integrated numerically, for 15 shapes from 0.01 to 32 with log-normal weights. What
+    shapes of less than a thousandth of the weight say may be left out."""
+    rng = np.random.default_rng(seed)
+    prior = rng.gamma(1.0, 4.0, 7) + 0.05
+    seen = rng.gamma(0.4, prior / 0.4) + rng.normal(size=7)
+    found = posterior_mean(seen * tau, prior * tau, tau, centre, strength) / tau
+    shapes = 0.01 * 3200 ** (np.arange(15) / 14)
+    cells = list(zip(seen, prior, strict=True))
+    table = np.array([[moments(k, y, m) for y, m in cells] for k in shapes])
+    log_weight = table[:, :, 0].sum(1) - strength / 2 * np.log(shapes / centre) ** 2
+    weight = np.exp(log_weight - log_weight.max())
+    expected = (weight[:, None] * table[:, :, 1]).sum(0) / weight.sum()
+    assert found == pytest.approx(expected, abs=0.003, rel=0.003)
+    # And it is not idle: neither what was measured nor what was believed before.
+    assert np.abs(found - seen).max() > 0.1
+    assert np.abs(found - prior).max() > 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_a_posterior_mean_lies_between_nothing_and_far_beyond_what_was_seen(scale):
+    """From hardly any noise to nothing but noise: finite, not negative, and with hardly any noise
+    what was measured."""
+    seen = np.array([-3.0, 0.0, 0.2, 5.0, 40.0, 3e4, 1e7])
+    prior = np.array([1e-12, 0.0, 1.0, 1e-3, 1e5, 7.0, 1e7])
+    found = posterior_mean(seen, prior, scale, 0.2, 0.5)
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+    assert found[1] == 0
+    if scale < 1:
+        assert found[3:] == pytest.approx(seen[3:], rel=1e-3)
+
+
+def onto(joint: np.ndarray, clique: tuple[int, ...]) -> np.ndarray:
+    return joint.sum(axis=tuple(a for a in range(joint.ndim) if a not in clique))
+
+
+def observed(joint, cliques, sigma, seed=0):
+    rng = np.random.default_rng(seed)
+    tables = {c: onto(joint, c) for c in cliques}
+    return [Observation(c, t + rng.normal(0, sigma, t.shape), sigma) for c, t in tables.items()]
+
+
+JOINT = np.random.default_rng(5).gamma(0.3, 60.0, (4, 5, 3))
+CLIQUES = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]
+
+
+def test_with_hardly_any_noise_a_shrunk_fit_is_the_plain_one():
+    seen = observed(JOINT, CLIQUES, 1e-3)
+    accuracy = Accuracy(tolerance=1e-5, iterations=3000)
+    plain = estimate(JOINT.shape, seen, accuracy=accuracy).model
+    gentle = estimate(JOINT.shape, seen, accuracy=accuracy, known={}).model
+    for clique in CLIQUES:
+        assert gentle.marginal(clique) == pytest.approx(plain.marginal(clique), abs=0.05)
+
+
+def test_shrinking_brings_noisy_marginals_closer_to_the_truth():
+    """20 tables with cells that vary around independence as much as their means (of tables that are
+    much sparser the plain fit is as good), each fitted both ways. The seeds are fixed, and the mean
+    gain is many times its spread."""
+    gains = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rates = rng.gamma(1.0, np.outer(rng.gamma(0.3, 1, 30), rng.gamma(0.3, 1, 20)))
+        joint = rng.multinomial(4000, (rates / rates.sum()).reshape(-1)).reshape(30, 20)
+        seen = observed(joint, [(0,), (1,), (0, 1)], 20.0, seed)
+        errors = [
+            np.abs(estimate(joint.shape, seen, known=known).model.marginal((0, 1)) - joint).sum()
+            for known in (None, {})
+        ]
+        gains.append(errors[1] / errors[0])
+    assert np.mean(gains) + 5 * np.std(gains) / math.sqrt(len(gains)) < 1
+
+
+def test_what_cannot_occur_stays_out_and_the_number_of_rows_stays():
+    mask = np.zeros((4, 5), dtype=bool)
+    mask[0, 1:] = mask[2, 2] = True
+    joint = JOINT * ~mask[:, :, None]
+    seen = observed(joint, CLIQUES, 6.0)
+    zeros = (Zeros((0, 1), mask),)
+    model = estimate(joint.shape, seen, zeros=zeros, total=700.0, known={}).model
+    assert (model.marginal((0, 1))[mask] == 0).all()
+    assert model.marginal((0, 1, 2)).sum() == pytest.approx(700.0)
+    statistics = combine(joint.shape, seen, zeros)
+    tables, posteriors = shrunk(joint.shape, statistics, zeros, 700.0, {})
+    assert (posteriors[(0, 1)].table[mask] == 0).all()
+    for s in tables:
+        assert (s.mean[~s.possible] == 0).all()
+
+
+def test_a_posterior_is_kept_until_more_is_known_of_its_marginal():
+    seen = observed(JOINT, CLIQUES, 6.0)
+    first = estimate(JOINT.shape, seen, known={}).posteriors
+    assert set(first) == {c for k in (1, 2) for c in combinations(range(3), k)}
+    slight = [*seen, Observation((2,), onto(JOINT, (2,)), 600.0)]
+    again = estimate(JOINT.shape, slight, known=first).posteriors
+    assert all(again[c] is first[c] for c in first)
+    more = [*seen, Observation((2,), onto(JOINT, (2,)), 6.0)]
+    moved = estimate(JOINT.shape, more, known=first).posteriors
+    assert {c for c in first if moved[c] is not first[c]} == {(2,)}
+
+
+def test_every_mechanism_on_the_graphical_family_can_shrink():
+    can = {name for name, kind in REGISTRY.items() if "shrink" in option_names(kind)}
+    assert can >= {"aim", "aim-plus", "mst", "mwem-pgm", "privbayes", "independent"}
+    for name in can:
+        assert build(name, {"shrink": "end"}).shrink == "end"  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="shrink is one of no, end, rounds; it is 'yes'"):
+        GraphicalFamily(shrink="yes")  # type: ignore[arg-type]

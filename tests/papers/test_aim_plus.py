@@ -1,0 +1,204 @@
+"""aim-plus: its division, its last pass and its pieces, against other computations."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from admeasure.errors import UsageError
+from admeasure.fitting import fit
+from admeasure.measurement import Measurement
+from admeasure.mechanisms import build
+from admeasure.mechanisms.aim_plus import AimPlus
+from admeasure.mechanisms.final_pass import STEPS, closure, heard, part_said, reading, shares
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.queries import Marginal, Threshold
+from admeasure.release import Release
+from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.workload import Workload, parse_workload
+
+LEVELS = {"a": 2, "b": 6, "c": 4, "d": 3, "e": 5}
+RHO = Fraction(1, 20)
+
+
+def source(neighbours: str = "add-remove") -> MemorySource:
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 60, 4000)
+    codes = {
+        c: np.where(rng.random(4000) < 0.7, hidden, rng.integers(0, 60, 4000)) % n
+        for c, n in LEVELS.items()
+    }
+    columns = "".join(
+        f'[[column]]\nname = "{c}"\ntype = "integer"\nminimum = 0\nmaximum = {n - 1}\n'
+        for c, n in LEVELS.items()
+    )
+    head = f'[table]\nname = "toy"\n[privacy]\nunit = "person"\nneighbours = "{neighbours}"\n'
+    return MemorySource.from_codes(codes, Schema.loads(head + columns))
+
+
+def run(mechanism: AimPlus, workload: Workload | str = "all-3way", **more: str) -> Curator:
+    curator = Curator(source(**more), Ledger(RHO), SeededNoise(3))
+    if isinstance(workload, str):
+        workload = parse_workload(workload, curator.domain)
+    mechanism.run(curator, workload, ())
+    return curator
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
+    mechanism = AimPlus()
+    curator = run(mechanism, neighbours=neighbours)
+    workload = parse_workload("all-3way", curator.domain)
+    division = mechanism.divide(curator.domain, workload, curator.unit, RHO, 1.0)
+    charges = [c.rho for c in curator.ledger.charges]
+    assert curator.remaining == 0
+    assert sum(charges[:5]) == division.items[0].total
+    choices = [i for i, c in enumerate(curator.ledger.charges) if c.what.startswith("choice")]
+    last = choices[-1] + 2
+    assert sum(charges[5:last]) == division.items[1].total
+    assert sum(charges[last:]) == division.items[2].total == RHO * Fraction(0.3)
+
+
+def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
+    curator = run(AimPlus())
+    costs = [
+        choice.rho + measured.rho
+        for choice, measured in pairwise(curator.ledger.charges)
+        if choice.what.startswith("choice")
+    ]
+    assert costs[0] == RHO * (1 - Fraction(0.3)) / (16 * len(LEVELS))
+    assert {later / earlier for earlier, later in pairwise(costs[:-1])} <= {1, 2}
+
+
+def test_the_last_pass_measures_inside_what_was_measured_before_and_no_more():
+    workload = Workload([Marginal(("a", "b", "c")), Threshold(("d", "e"), 1)])
+    curator = run(AimPlus(), workload)
+    events = curator.journal.events
+    last = max(i for i, e in enumerate(events) if e["event"] == "choose") + 2
+    sets = [set(e["query"]["columns"]) for e in events if e["event"] == "measure"]
+    before = [set(e["query"]["columns"]) for e in events[: last + 1] if e["event"] == "measure"]
+    assert len(sets) > len(before)
+    assert all(any(s <= b for b in before) for s in sets)
+    assert all(s <= {"a", "b", "c"} or s <= {"d", "e"} for s in sets)
+
+
+@pytest.mark.parametrize("left_out", [{"final_pass": 0.0}, {"shrink": "no"}, {"shrink": "end"}])
+def test_pieces_can_be_left_out(left_out):
+    curator = run(AimPlus(**left_out))
+    assert curator.remaining == 0
+    last = curator.journal.events[-1]
+    assert last["event"] == "measure"
+
+
+def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():
+    """A workload of one-way marginals: all of AIM's weights are alike."""
+    bare = AimPlus(final_pass=0.0, penalty=1.0, growth=4, threshold=1.0, shrink="no")
+    curators = []
+    for mechanism in (bare, build("aim")):
+        curator = Curator(source(), Ledger(RHO), SeededNoise(1))
+        mechanism.run(curator, parse_workload("all-1way", curator.domain), ())
+        curators.append(curator)
+    plus, aim = ([e for e in c.journal.events if e["event"] != "intent"] for c in curators)
+    assert plus == aim
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_shares_are_those_of_a_general_optimiser(seed):
+    """Random closures, costs and earlier information; by SLSQP on the simplex."""
+    rng = np.random.default_rng(seed)
+    domain = Schema.coded("toy", LEVELS).domain
+    cliques = [
+        tuple(sorted(rng.choice(list(LEVELS), size=int(rng.integers(1, 4)), replace=False)))
+        for _ in range(int(rng.integers(1, 4)))
+    ]
+    log = [Measurement(Marginal(c), np.zeros(domain.shape(c), dtype=int), 1.0) for c in cliques]
+    sets = closure(log)
+    inside = part_said(domain, sets)
+    cost, so_far = rng.uniform(0.1, 50, len(sets)), rng.uniform(1e-3, 1, len(sets))
+    gain = inside * rng.uniform(0.1, 20)
+
+    def error(s: np.ndarray) -> float:
+        return float((cost * (so_far + gain @ s) ** -0.5).sum())
+
+    best = optimize.minimize(
+        error,
+        np.full(len(sets), 1 / len(sets)),
+        method="SLSQP",
+        bounds=[(0, 1)] * len(sets),
+        constraints={"type": "eq", "fun": lambda s: s.sum() - 1},
+        options={"ftol": 1e-12, "maxiter": 2000},
+    )
+    found = shares(cost, so_far, gain)
+    assert STEPS == 60
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()
+    assert error(found) <= best.fun * 1.003
+
+
+def test_shares_of_sets_apart_are_cells_to_the_two_thirds():
+    """The closed form where nothing is known and no set lies in another."""
+    cells = np.array([2.0, 30.0, 500.0])
+    found = shares(cells, np.full(3, 1e-9), np.eye(3) * 7)
+    assert found == pytest.approx(cells ** (2 / 3) / (cells ** (2 / 3)).sum(), rel=1e-6)
+
+
+def test_sets_weigh_what_the_queries_that_read_them_weigh():
+    workload = Workload({Marginal(tuple("abc")): 2.0, Threshold(tuple("bcd"), 2): 3.0})
+    sets = [("a",), ("b",), ("d",), ("b", "c"), ("a", "d"), ("a", "b", "c")]
+    assert reading(workload, sets).tolist() == [2.0, 5.0, 3.0, 5.0, 0.0, 2.0]
+    assert heard(np.array([0.0, 0.4 * 5, 1e9]), 5.0) == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"alpha": 1.0}, "alpha"),
+        ({"final_pass": 1.0}, "final-pass"),
+        ({"penalty": -0.1}, "penalty"),
+        ({"penalty": float("nan")}, "penalty"),
+        ({"growth": 1}, "growth"),
+        ({"threshold": -1.0}, "threshold"),
+        ({"max_megabytes": 0.0}, "max-megabytes"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, words):
+    with pytest.raises(UsageError, match=f"aim-plus: {words}"):
+        AimPlus(**options)
+
+
+def test_few_rounds_are_refused_before_anything_is_charged():
+    domain = Schema.coded("toy", LEVELS).domain
+    workload = parse_workload("all-2way", domain)
+    with pytest.raises(UsageError, match="at least the workload's 5 columns"):
+        AimPlus(rounds=4).check(domain, workload, ())
+
+
+def test_a_release_that_does_not_name_its_penalty_has_the_paper_s(tmp_path):
+    """As releases of `aim` were written before there was another one."""
+    given = source()
+    every = np.indices(tuple(LEVELS.values())).reshape(len(LEVELS), -1)
+    codes = dict(zip(LEVELS, every, strict=True))
+    release = fit(
+        codes,
+        given.schema,
+        workload="all-3way",
+        mechanism=build("aim"),
+        epsilon=0.5,
+        delta=1e-6,
+        seed=0,
+    )
+    folder = release.save(tmp_path / "release")
+    head = json.loads((folder / "release.json").read_text())
+    assert head["selections"]
+    for selection in head["selections"]:
+        del selection["penalty"]
+    (folder / "release.json").write_text(json.dumps(head))
+    assert Release.load(folder).bounds() == release.bounds()
