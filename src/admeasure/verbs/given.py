@@ -36,7 +36,9 @@ def mechanism_of(
     """A mechanism, or the one of a name with options as texts, or the one that is preferred."""
     if given is not None and not isinstance(given, str):
         return given
-    return build(given or next(n for n in PREFERRED if n in REGISTRY), options)
+    # An empty name is a mistake, not the wish for the preferred one.
+    name = next(n for n in PREFERRED if n in REGISTRY) if given is None else given
+    return build(name, options)
 
 
 def release_of(given: GivenRelease) -> Release:
