@@ -50,7 +50,8 @@ class ReleaseError(AdmeasureError):
 
 
 class BudgetError(AdmeasureError):
-    """More budget was asked for than is left. Nothing was charged."""
+    """More budget was asked for than is left, or the budget book cannot be used. The message says
+    what is charged."""
 
     exit_code = 4
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from admeasure import __version__
-from admeasure.errors import DataError, UsageError
+from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
@@ -30,7 +30,7 @@ from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import check_apart, given_public
 from admeasure.queries import Marginal, Predicate, from_record
 from admeasure.release import Release
-from admeasure.release.certificate import UNPROTECTED, Certificate, lines
+from admeasure.release.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
@@ -101,18 +101,15 @@ def fit(
     with watch.armed():
         kept = watch.limits.reading_megabytes()
         source = open_source(data, schema, memory_megabytes=kept, cache=cache, progress=reading)
-    with held(source):
-        if not int(source.counts([()])[0]):
-            raise DataError("The table has no rows. Check that the right file was given.")
-        with run as journal:
-            journal.listeners.extend((*listeners, watch.check))
-            journal.watchers.extend(watchers)
-            keep = watch.limits.keeping_bytes(HOST_BYTES)
-            curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
-            with watch.armed(strict=getattr(source, "in_memory", False)):
-                outcome = mechanism.run(curator, workload, schema.zeros)
-                release = _release(request, outcome, curator, watch)
-            run.finish(release)
+    with held(source), run as journal:
+        journal.listeners.extend((*listeners, watch.check))
+        journal.watchers.extend(watchers)
+        keep = watch.limits.keeping_bytes(HOST_BYTES)
+        curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
+        with watch.armed(strict=getattr(source, "in_memory", False)):
+            outcome = mechanism.run(curator, workload, schema.zeros)
+            release = _release(request, outcome, curator, watch)
+        run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
 
@@ -199,8 +196,10 @@ def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certific
             *UNPROTECTED,
             *(("the number of rows",) if unit.rows_are_public else ()),
             *(("the public table",) if "public" in request.options else ()),
+            *((WITHOUT_BOOK,) if request.charge_to is None else ()),
         ),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        # The day and no more: when a run ends depends on the table.
+        created=datetime.now(UTC).date().isoformat(),
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,
         notes=outcome.notes,

@@ -10,6 +10,9 @@ gets to the end stays charged in full.
 
 A run that is out of memory or time stops in order: its entry is ended at what it spent. Resumed,
 it reserves the rest under the same token.
+
+With a book, a folder that was put back from an older copy is not resumed (`charges`). Without one
+nobody can tell.
 """
 
 from __future__ import annotations
@@ -19,19 +22,28 @@ import json
 import os
 import secrets
 import shutil
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from admeasure.errors import LimitReached, ResourceError, UsageError
+from admeasure.charges import Charges
+from admeasure.errors import (
+    AdmeasureError,
+    BudgetError,
+    LimitReached,
+    ResourceError,
+    UsageError,
+)
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.base import options_of
-from admeasure.privacy.account import RELEASED, RUNNING, Entry
 from admeasure.privacy.book import Book, refuse_unless_private
+from admeasure.privacy.bookfile import BudgetInDoubt
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.journal import FileJournal, Journal, flush_folder, without_values
+from admeasure.privacy.journal import FileJournal, Journal, Mark, flush_folder, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
 from admeasure.release import Release, store
@@ -40,6 +52,12 @@ from admeasure.untrusted import rational, read_json
 from admeasure.workload import Workload
 
 SETTINGS, FINISHED, JOURNAL = "run.json", "finished.json", "journal.jsonl"
+
+UNGUARDED = (
+    "This run has no budget book, so nothing can tell whether its folder is in its newest state or "
+    "was put back from a copy. Resumed from an older state it draws again what was shown already, "
+    "and no certificate counts that."
+)
 
 
 @dataclass(frozen=True)
@@ -107,11 +125,10 @@ class Run:
         self._request = request
         self._target = target
         self._folder = None if target is None else store.partial_folder(target)
-        self._book = Book.open(request.charge_to.book) if request.charge_to else None
         self._journal: Journal | None = None
         self._resumed = resume
         self._token = secrets.token_hex(6)
-        self._reserved: list[int] = []
+        book = Book.open(request.charge_to.book) if request.charge_to else None
         interrupted = self._folder is not None and self._folder.exists()
         if resume and not interrupted:
             raise UsageError(
@@ -126,6 +143,7 @@ class Run:
             )
         if target is not None and not self.written:
             store.check_free(target)
+        self._charges = None if book is None else self._in(book)
 
     @property
     def written(self) -> bool:
@@ -167,35 +185,45 @@ class Run:
         """Open the journal and reserve the budget, as far as the interrupted run did not."""
         if self._folder is None:
             self._journal = Journal()
-            self._reserve(self.ledger.total)
+            if self._charges is not None:
+                self._charges.reserve(self.ledger.total)
             return self._journal
         if not self._resumed:
             self._make(self._folder)
         journal = FileJournal(self._folder / JOURNAL)
         try:
-            mine = self._entries()
-            if any(entry.status == RELEASED for entry in mine):
-                raise UsageError(
-                    f"The run of {self._folder} has ended with a release, and what it reserved was "
-                    "given back. Remove the folder, and run anew."
-                )
-            if not any(entry.status == RUNNING for entry in mine):
-                self._reserve(self.ledger.total - sum(entry.rho for entry in mine))
-        except BaseException:
+            if self._charges is not None:
+                self._charges.take_up(journal, self._folder, self.ledger.total)
+                journal.commit_by(self._committed(self._charges.commit()))
+            elif self._resumed and self._request.seed is None:
+                warnings.warn(UNGUARDED, stacklevel=3)
+        except BaseException as error:
             journal.close()
-            if not self._resumed:
+            # A run that may have been charged keeps its folder: with it, it can be continued.
+            refused = isinstance(error, AdmeasureError) and not isinstance(error, BudgetInDoubt)
+            reserved = self._charges is not None and self._charges.reserved
+            if refused and not self._resumed and not reserved:
                 shutil.rmtree(self._folder)
             raise
         self._journal = journal
         return journal
 
     def finish(self, release: Release) -> None:
-        """Write the release, then settle with the book, then drop the journal."""
+        """Write the release, then settle with the book, then drop the journal.
+
+        A release that is not written anywhere is handed out also where the book cannot be told:
+        it is charged in full, and would be lost.
+        """
         if self._target is not None and self._folder is not None:
             text = json.dumps({"spent": str(self.ledger.spent)})
             store.write_durably(self._folder / FINISHED, text.encode())
             release.save(self._target, scratch=self._folder)
-        self._settle(self.ledger.spent)
+        try:
+            self._settle(self.ledger.spent)
+        except AdmeasureError as blocked:
+            if self._folder is not None:
+                raise
+            warnings.warn(str(blocked), stacklevel=3)
         if self._folder is not None:
             self._drop()
 
@@ -205,11 +233,15 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        unsettled = ""
         try:
             if isinstance(error, ResourceError | MemoryError) and not _is_full(error):
-                self._end_at(self.ledger.spent)
-            elif error is not None and self._folder is None and self._book is not None:
-                self._book.fail(self._running().id)
+                if self._charges is not None:
+                    self._charges.end_at(self._spent, self.ledger.total)
+            elif error is not None and self._folder is None and self._charges is not None:
+                self._charges.book.fail(self._charges.running().id)
+        except AdmeasureError as blocked:
+            unsettled = f"{blocked} {self._still_charged()}"
         finally:
             if isinstance(self._journal, FileJournal):
                 self._journal.close()
@@ -219,7 +251,7 @@ class Run:
         if isinstance(error, MemoryError):
             error = LimitReached("There is not enough memory.")
         if isinstance(error, ResourceError):
-            raise type(error)(f"{error} {self._charged(error)}") from None
+            raise type(error)(f"{error} {unsettled or self._charged(error)}") from None
 
     def _make(self, folder: Path) -> None:
         """The folder, with its token or not at all: where it cannot be made, or is another run's,
@@ -243,56 +275,69 @@ class Run:
         os.rename(self._folder, away)
         shutil.rmtree(away)
 
-    # The budget book. All entries of a run carry its token; at most one of them is running.
+    @property
+    def _spent(self) -> Fraction:
+        """What was spent so far. A replay that was cut short has charged less to its ledger than
+        the journal holds."""
+        try:
+            return max(self.ledger.spent, self._journal.rho if self._journal else Fraction(0))
+        except (KeyError, ValueError):  # a damaged record: in doubt all
+            return self.ledger.total
 
-    def _reserve(self, rho: Fraction) -> None:
-        if self._book is None or self._request.charge_to is None:
-            return
-        number = self._book.reserve(
-            self._request.charge_to.dataset,
-            rho,
-            mechanism=self._request.mechanism.name,
-            release=f"{self._target or 'in memory'} [{self._token}]",
-            epsilon=float(self._request.epsilon),
-            delta=float(self._request.delta),
+    def _in(self, book: Book) -> Charges:
+        asked = self._request
+        assert asked.charge_to is not None
+        return Charges(
+            book=book,
+            dataset=asked.charge_to.dataset,
+            token=self._token,
+            mechanism=asked.mechanism.name,
+            place=str(self._target or "in memory"),
+            epsilon=float(asked.epsilon),
+            delta=float(asked.delta),
+            resumed=self._resumed,
         )
-        self._reserved.append(number)
 
-    def _entries(self) -> list[Entry]:
-        """This run's entries: a fresh run knows their numbers, a resumed one finds its token."""
-        if self._book is None or self._request.charge_to is None:
-            return []
-        if not self._resumed:
-            return [self._book.entry(number) for number in self._reserved]
-        history = self._book.history(self._request.charge_to.dataset)
-        return [entry for entry in history if entry.release.endswith(f"[{self._token}]")]
+    def _committed(self, note: Callable[[Mark], None]) -> Callable[[Mark], None]:
+        def commit(mark: Mark) -> None:
+            try:
+                note(mark)
+            except AdmeasureError as blocked:
+                raise BudgetError(f"{blocked} {self._still_charged()}") from None
 
-    def _running(self) -> Entry:
-        return next(entry for entry in self._entries() if entry.status == RUNNING)
+        return commit
 
     def _settle(self, spent: Fraction) -> None:
-        """End the entry as released. What earlier entries of the run were charged is paid."""
-        if self._book is None:
+        if self._charges is None:
             return
-        mine = self._entries()
-        for entry in mine:
-            if entry.status == RUNNING:
-                earlier = sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
-                self._book.settle(entry.id, spent - earlier)
+        try:
+            self._charges.settle(spent)
+        except AdmeasureError as blocked:
+            raise BudgetError(f"{blocked} {self._not_settled(spent)}") from None
 
-    def _end_at(self, spent: Fraction) -> None:
-        """End the entry without a release, at what was drawn, unless that is all. A replay may be
-        short of what an earlier part of the run drew and was charged for; then nothing is added."""
-        if self._book is None or spent == self.ledger.total:
-            return
-        mine = self._entries()
-        for entry in mine:
-            if entry.status == RUNNING:
-                earlier = sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
-                self._book.fail(entry.id, max(Fraction(0), spent - earlier))
+    # What a run that cannot go on is charged, in words.
+
+    def _still_charged(self) -> str:
+        charged = f"The whole budget of the run, rho {float(self.ledger.total):.6g}, stays charged"
+        if self._folder is None:
+            return f"{charged}; it cannot be continued."
+        return (
+            f"{charged}. What was released so far is kept in {self._folder}: when the book can be "
+            "used again, run again with --resume to continue; nothing is charged twice."
+        )
+
+    def _not_settled(self, spent: Fraction) -> str:
+        rho, total = float(spent), float(self.ledger.total)
+        charged = f"it is charged rho {total:.6g}, of which it spent {rho:.6g}"
+        if self._folder is None:
+            return f"The release is whole; {charged}, and that stands."
+        return (
+            f"The release in {self._target} is whole; {charged}. When the book can be used again, "
+            "run the same command with --resume: that lowers the charge, and draws nothing."
+        )
 
     def _charged(self, error: ResourceError) -> str:
-        rho, total = float(self.ledger.spent), float(self.ledger.total)
+        rho, total = float(self._spent), float(self.ledger.total)
         charged = f"It is charged for what it spent, rho {rho:.6g} of {total:.6g}."
         if self._folder is None:
             return charged

@@ -143,7 +143,6 @@ CASES: dict[str, tuple[Break, int, str]] = {
     "unknown suffix": (with_file("data.xyz", "a\n1\n", data="data.xyz"), 2, "suffix"),
     "unknown address": (with_option(data="oracle://host/db"), 2, "no source for oracle"),
     "empty file": (with_file("empty.csv", "", data="empty.csv"), 3, "is empty"),
-    "no rows": (with_file("head.csv", "age,sex,income\n", data="head.csv"), 3, "no rows"),
     "not Parquet": (with_file("no.parquet", "hello", data="no.parquet"), 3, "Parquet"),
     "missing column": (with_table(header="age,sex,pay"), 3, "Column 'income' is not"),
     "duplicated column": (with_table(header="age,sex,income,sex"), 3, "'sex'"),

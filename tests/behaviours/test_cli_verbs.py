@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -256,6 +257,32 @@ def test_fit_charges_the_book_with_what_it_spent(folder: Path, capsys: Said) -> 
     assert run(["ledger", "close", "book.db", "--dataset", "toy"]) == 0
     assert run(["ledger", "show", "book.db"]) == 0
     assert "closed" in capsys.readouterr().out
+
+
+def test_verify_compares_a_book_with_its_copy(folder: Path, capsys: Said) -> None:
+    create = ["ledger", "create", "book.db", "--dataset"]
+    assert run([*create, "toy", "--epsilon", "2"]) == 0
+    shutil.copy("book.db", "copy.db")
+    assert run(["ledger", "verify", "book.db", "--against", "copy.db"]) == 0
+    assert "holds all 2 changes of copy.db." in capsys.readouterr().out
+    assert run([*create, "other", "--epsilon", "2"]) == 0
+    capsys.readouterr()
+    assert run(["ledger", "verify", "book.db", "--against", "copy.db", "--json"]) == 0
+    told = json_of(capsys)
+    against = {"copy": "copy.db", "shared": 2, "only_here": 1, "only_there": 0}
+    assert (told["changes"], told["against"]) == (3, against)
+    assert run(["ledger", "verify", "copy.db", "--against", "book.db"]) == 4
+    assert "was set back" in capsys.readouterr().err
+    assert run(["ledger", "create", "copy.db", "--dataset", "third", "--epsilon", "1"]) == 0
+    assert run(["ledger", "verify", "copy.db", "--against", "book.db"]) == 4
+    assert "part after 2 shared changes" in capsys.readouterr().err
+    assert run(["ledger", "create", "new.db", "--dataset", "toy", "--epsilon", "1"]) == 0
+    assert run(["ledger", "verify", "new.db", "--against", "book.db"]) == 4
+    assert "different books" in capsys.readouterr().err
+    content = (folder / "book.db").read_bytes()
+    (folder / "book.db").write_bytes(content.replace(b"other", b"othes"))
+    assert run(["ledger", "verify", "book.db"]) == 4
+    assert "damaged" in capsys.readouterr().err
 
 
 def test_profile_says_where_the_time_went_and_nothing_of_the_table(

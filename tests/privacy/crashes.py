@@ -1,23 +1,28 @@
 """Runs that are killed, or find the disk full, at a chosen moment; then resumed and examined.
 
-A script: `python crashes.py FOLDER MECHANISM WAY [SEED TIMES]` prints one JSON object. It is a
-process of its own, so that it may fork: a child with everything imported starts in a millisecond.
+A script: `python crashes.py FOLDER MECHANISM WAY [A B [BROKEN]]` prints one JSON object. It is a
+process of its own, so that it may fork: a child with everything imported starts at once.
 
 WAY is one of
-    steps     one run killed before its first durable step, one before its second, … to the last;
+    steps     one run killed before its A-th durable step, one before its A+B-th, … to the last;
               a durable step is an fsync, a rename, a removal, a change of the budget book
-    random    runs killed by SIGKILL from outside after random times, and again while resuming
-    full      one run whose disk is full from its first write on, one from its second, …
+    random    B runs killed by SIGKILL from outside after random times, and again while resuming
+    full      one run whose disk is full from its A-th write on, one from its A+B-th, …
     tmpfs     runs on a file system of a few kilobytes, really full (needs the right to mount)
+    seen      B runs on a slow disk, ended by Ctrl-C or a limit of time at random moments, and again
+              while resuming, while somebody reads the journal
+BROKEN, if given, is a file of broken/parts: the part of the product that it breaks, is broken.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import random
+import runpy
 import shutil
 import signal
 import subprocess
@@ -31,12 +36,14 @@ from pathlib import Path
 
 import numpy as np
 
+import admeasure.limits
 from admeasure.audit.release import audit_release
 from admeasure.errors import AdmeasureError
 from admeasure.fitting import fit
+from admeasure.limits import Limits
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
-from admeasure.privacy.journal import unpack
+from admeasure.privacy.journal import unpack, without_values
 from admeasure.privacy.noise import ExactNoise
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
@@ -50,7 +57,7 @@ DATA = {"a": ROWS[0], "b": ROWS[1], "c": ROWS[2]}
 TABLE = MemorySource(DATA, SCHEMA)
 OPTIONS = {"aim": {"rounds": "4"}, "mwem": {"rounds": "2"}, "mwem-pgm": {"rounds": "2"}}
 EPSILON, DELTA = 1.0, 1e-6
-DONE, REFUSED, FULL = 0, 40, 41
+DONE, REFUSED, FULL, INTERRUPTED = 0, 40, 41, 42
 
 
 class Place:
@@ -64,25 +71,29 @@ class Place:
         self.book = folder / "book.db"
         Book.create(self.book, "toy", epsilon=2.0, delta=DELTA)
 
-    def run(self, prepare: Callable[[], None], *, resume: bool) -> int:
-        """Fork and fit; the exit code, or minus the signal."""
+    def run(
+        self, prepare: Callable[[], None], *, resume: bool, limits: Limits | None = None
+    ) -> int:
+        """Fork and fit; the number of the process."""
         child = os.fork()
         if not child:
             code = 1
             try:
                 self._watch_draws()
                 prepare()
-                self._fit(resume=resume)
+                self._fit(resume=resume, limits=limits)
                 code = DONE
             except AdmeasureError as error:
                 code = FULL if error.exit_code == 5 else REFUSED
             except OSError as error:
                 code = FULL if error.errno == errno.ENOSPC else 1
+            except KeyboardInterrupt:
+                code = INTERRUPTED
             finally:
                 os._exit(code)
         return child
 
-    def _fit(self, *, resume: bool) -> None:
+    def _fit(self, *, resume: bool, limits: Limits | None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit(
@@ -95,6 +106,7 @@ class Place:
                 out=self.out,
                 charge_to=ChargeTo(self.book, "toy"),
                 resume=resume,
+                limits=limits,
             )
 
     def _watch_draws(self) -> None:
@@ -111,8 +123,15 @@ class Place:
 
     def journal(self) -> list[dict]:
         path = partial_folder(self.out) / "journal.jsonl"
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            lines = []
         return [json.loads(line) for line in lines]
+
+    def results(self) -> list[dict]:
+        """What a reader sees now: the results among the whole lines, as they are published."""
+        return [without_values(e) for e in self.journal() if e["event"] != "intent"]
 
     def check_interrupted(self) -> list[dict]:
         """After a crash: the book can be read and holds at least what was released."""
@@ -192,15 +211,18 @@ def at_step(number: int, act: Callable[[], None]) -> Callable[[], None]:
 
         for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate"):
             setattr(os, name, before(getattr(os, name)))
-        write = Book._write
 
-        def change(book, what):
-            step()
-            result = write(book, what)
-            step()
-            return result
+        def around(call: Callable) -> Callable:
+            def wrapped(*args, **kwargs):
+                step()
+                result = call(*args, **kwargs)
+                step()
+                return result
 
-        Book._write = change  # type: ignore[method-assign]
+            return wrapped
+
+        for name in ("_write", "mark"):
+            setattr(Book, name, around(getattr(Book, name)))
 
     return prepare
 
@@ -232,6 +254,18 @@ def no_space(number: int) -> Callable[[], None]:
     return prepare
 
 
+def slow_disk() -> None:
+    """A flush takes a while, as on a disk that spins; a limit of time is looked at often."""
+    fsync = os.fsync
+
+    def slow(file: int) -> None:
+        time.sleep(0.004)
+        fsync(file)
+
+    os.fsync = slow
+    admeasure.limits.PERIOD_SECONDS = 0.003
+
+
 class Campaign:
     def __init__(self, folder: Path, mechanism: str) -> None:
         self.folder, self.mechanism = folder, mechanism
@@ -240,7 +274,7 @@ class Campaign:
     def place(self) -> Place:
         return Place(self.folder / str(self.counts["runs"]), self.mechanism)
 
-    def recover(self, place: Place) -> None:
+    def recover(self, place: Place, after: Callable[[Release], None] | None = None) -> None:
         """Continue whatever is left, or start anew where there is nothing to continue."""
         before = place.check_interrupted()
         self.counts["runs"] += 1
@@ -253,12 +287,13 @@ class Campaign:
             assert code == DONE, f"not continued: exit {code}, resume {resume}"
             self.counts["resumed" if resume else "started anew"] += 1
         self.counts["draws lost"] += place.check_finished(before)
+        if after is not None:
+            after(Release.load(place.out))
         shutil.rmtree(place.book.parent)
 
-    def steps(self) -> None:
-        number = 0
-        while True:
-            number += 1
+    def steps(self, first: int, stride: int) -> None:
+        """From one step on, and then every so many steps."""
+        for number in itertools.count(first, stride):
             place = self.place()
             code = ended(place.run(at_step(number, die), resume=False))
             if code == DONE:
@@ -268,10 +303,8 @@ class Campaign:
             self.counts["kills"] += 1
             self.recover(place)
 
-    def full(self) -> None:
-        number = 0
-        while True:
-            number += 1
+    def full(self, first: int, stride: int) -> None:
+        for number in itertools.count(first, stride):
             place = self.place()
             code = ended(place.run(no_space(number), resume=False))
             if code == DONE:
@@ -303,6 +336,54 @@ class Campaign:
                     break
             self.recover(place)
 
+    def seen(self, seed: int, times: int) -> None:
+        """Whatever a reader saw of a run is in its release, at the place where it was seen."""
+        rng = random.Random(seed)
+        place = self.place()
+        started = time.perf_counter()
+        assert ended(place.run(slow_disk, resume=False)) == DONE
+        takes = time.perf_counter() - started
+        shutil.rmtree(place.book.parent)
+        self.counts["runs"] += 1
+        while self.counts["interrupts"] < times:
+            place, resume, seen = self.place(), False, []
+            for _ in range(rng.randint(1, 3)):
+                moment = rng.random() * takes * 0.7
+                by_limit = rng.random() < 0.5
+                limits = Limits(seconds=moment) if by_limit else None
+                child = place.run(slow_disk, resume=resume, limits=limits)
+                code, seen = self._read_along(place, child, seen, None if by_limit else moment)
+                assert code in (DONE, FULL, INTERRUPTED), f"exit {code} of an interrupted run"
+                self.counts["interrupts"] += code != DONE
+                resume = partial_folder(place.out).exists()
+                if place.out.exists() and not resume:
+                    break
+            self.counts["results seen"] += len(seen)
+            self.recover(place, after=lambda release, seen=seen: self._check_seen(release, seen))
+
+    @staticmethod
+    def _read_along(
+        place: Place, child: int, seen: list[dict], moment: float | None
+    ) -> tuple[int, list[dict]]:
+        """Read the journal until the run has ended, and interrupt it at a moment."""
+        started = time.perf_counter()
+        while True:
+            if moment is not None and time.perf_counter() - started > moment:
+                os.kill(child, signal.SIGINT)
+                moment = None
+            found, status = os.waitpid(child, os.WNOHANG)
+            now = place.results()
+            assert now[: len(seen)] == seen or not now, "SEEN: what was visible is gone"
+            seen = now or seen
+            if found:
+                return os.waitstatus_to_exitcode(status), seen
+            time.sleep(0.0005)
+
+    @staticmethod
+    def _check_seen(release: Release, seen: list[dict]) -> None:
+        kept = [e for e in release.log if e["event"] != "intent"]
+        assert kept[: len(seen)] == seen, "SEEN: what was visible was drawn again"
+
     def tmpfs(self) -> None:
         small = self.folder / "small"
         small.mkdir()
@@ -329,7 +410,9 @@ class Campaign:
 def main() -> None:
     folder, mechanism, way, *rest = sys.argv[1:]
     campaign = Campaign(Path(folder), mechanism)
-    getattr(campaign, way)(*map(int, rest))
+    for broken in rest[2:]:
+        runpy.run_path(broken)["apply"]()
+    getattr(campaign, way)(*map(int, rest[:2]))
     print(json.dumps(campaign.counts))
 
 

@@ -305,7 +305,7 @@ def test_create_never_writes_into_a_file_that_is_no_usable_book(path, spoil):
 def test_an_amount_that_cannot_be_read_is_damage_and_grants_nothing(book, path):
     book.reserve("adult", book.account("adult").rho, **RUN)
     with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entry SET rho = 'nothing'")
+        db.execute("""UPDATE change SET text = replace(text, '"rho":"', '"rho":"nothing')""")
     with pytest.raises(BudgetError, match="damaged"):
         book.reserve("adult", 1e-6, **RUN)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -24,26 +25,38 @@ IN_MEMORY = Path("/dev/shm")
 """A file system where flushing costs nothing: a kill does not lose what the system holds."""
 
 
+def first(mechanism: str, stride: int) -> int:
+    return 1 + MECHANISMS.index(mechanism) % stride
+
+
 def campaign(tmp_path: Path, *args: object) -> dict[str, int]:
-    script = Path(__file__).with_name("crashes.py")
+    done = script(tmp_path, *args)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def script(tmp_path: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    crashes = Path(__file__).with_name("crashes.py")
     usable = IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK)
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if usable else tmp_path) as folder:
-        done = subprocess.run(
-            [sys.executable, str(script), folder, *map(str, args)],
+        return subprocess.run(
+            [sys.executable, str(crashes), folder, *map(str, args)],
             capture_output=True,
             text=True,
             check=False,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(mechanism, tmp_path, tally):
-    counts = campaign(tmp_path, mechanism, "steps")
-    assert counts["kills"] > 25
+def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(
+    mechanism, tmp_path, times, tally
+):
+    """Every third step of each mechanism, each beginning with another; in full every step."""
+    stride = times(3, 1)
+    counts = campaign(tmp_path, mechanism, "steps", first(mechanism, stride), stride)
+    assert counts["kills"] > 25 / stride
     assert counts["resumed"] > counts["started anew"]
     assert counts["draws lost"] > 0  # some kills hit between a draw and its record
     tally("crashes: kills at a chosen durable step", counts["kills"])
@@ -53,23 +66,47 @@ def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(mechanism, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kills_at_random_moments_also_while_resuming_lose_and_double_nothing(
-    mechanism, tmp_path, tally
+    mechanism, tmp_path, times, tally
 ):
-    counts = campaign(tmp_path, mechanism, "random", 7, 12)
-    assert counts["kills"] >= 12
+    wanted = times(12, 60)
+    counts = campaign(tmp_path, mechanism, "random", 7, wanted)
+    assert counts["kills"] >= wanted
     tally("crashes: kills at a random moment", counts["kills"])
     tally("crashes: runs resumed", counts["resumed"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["mwem", "gaussian"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_disk_that_is_full_from_any_write_on_loses_and_doubles_nothing(
-    mechanism, tmp_path, tally
+    mechanism, tmp_path, times, tally
 ):
-    counts = campaign(tmp_path, mechanism, "full")
-    assert counts["full disks"] > 15
+    stride = times(4, 1)
+    counts = campaign(tmp_path, mechanism, "full", first(mechanism, stride), stride)
+    assert counts["full disks"] > 15 / stride
     tally("crashes: full disks (injected)", counts["full disks"])
     tally("crashes: runs resumed", counts["resumed"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["aim", "mwem"])
+def test_what_a_reader_saw_of_an_interrupted_run_is_never_drawn_again(
+    mechanism, tmp_path, times, tally
+):
+    wanted = times(12, 200)
+    counts = campaign(tmp_path, mechanism, "seen", 11, wanted)
+    assert counts["interrupts"] >= wanted
+    assert counts["results seen"] > 0
+    tally("crashes: runs interrupted while their journal is read", counts["interrupts"])
+    tally("crashes: results seen by the reader", counts["results seen"])
+
+
+@pytest.mark.slow
+def test_a_journal_that_shows_before_it_commits_is_found_out(tmp_path, tally):
+    broken = Path(__file__).parent / "broken" / "parts" / "journal_visible_before_commit.py"
+    done = script(tmp_path, "mwem", "seen", 11, 200, broken)
+    assert done.returncode != 0
+    assert f"AssertionError: {runpy.run_path(str(broken))['CAUGHT_BY']}:" in done.stderr
+    tally("broken variants caught: journal_visible_before_commit", 1)
 
 
 @pytest.mark.slow

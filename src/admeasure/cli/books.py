@@ -1,12 +1,14 @@
-"""`ledger create / show / close`: the budget book."""
+"""`ledger create / show / verify / close`: the budget book."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from admeasure.cli.console import say, say_json, table
-from admeasure.privacy.book import Book
+from admeasure.errors import BudgetError
+from admeasure.privacy.book import Book, Comparison
 
 
 def create(file: Path, dataset: str, epsilon: float, delta: float) -> None:
@@ -19,6 +21,39 @@ def create(file: Path, dataset: str, epsilon: float, delta: float) -> None:
 def close(file: Path, dataset: str) -> None:
     Book.open(file).close_dataset(dataset)
     say(f"{dataset} is closed: {file} refuses every further run on it.")
+
+
+def verify(file: Path, against: Path | None, *, json: bool) -> None:
+    """Read the whole book; with a copy, refuse a book that lacks what the copy holds."""
+    book = Book.open(file)
+    found = book.changes()
+    last = found[-1].link if found else ""
+    compared = None if against is None else book.compare(Book.open(against))
+    if compared is not None and not compared.lacks_nothing:
+        raise BudgetError(_parted(file, against, compared))
+    if json:
+        copy = None if compared is None else {"copy": str(against), **asdict(compared)}
+        say_json({"book": str(file), "changes": len(found), "link": last, "against": copy})
+        return
+    say(f"{file} is undamaged: {len(found)} changes, the last with the link {last[:16]}.")
+    if compared is not None:
+        newer = f" and {compared.only_here} more" if compared.only_here else ""
+        say(f"It holds all {compared.shared} changes of {against}{newer}.")
+
+
+def _parted(file: Path, copy: Path | None, found: Comparison) -> str:
+    if not found.shared:
+        return f"{file} and {copy} are different books: they have no change in common."
+    if not found.only_here:
+        return (
+            f"{file} lacks the last {found.only_there} changes that {copy} holds: it was set back. "
+            f"Use {copy} instead, or what it lacks is spent twice."
+        )
+    return (
+        f"{file} and {copy} part after {found.shared} shared changes: {found.only_here} are only "
+        f"in the first and {found.only_there} only in the second. Runs were charged to both; keep "
+        "one, and enter there what only the other holds."
+    )
 
 
 def show(file: Path, dataset: str | None, *, json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +33,22 @@ def show(
     from admeasure.cli import books
 
     books.show(file, dataset, json=json)
+
+
+@ledger.command("verify")
+def verify(
+    file: Book,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="COPY", help="Compare with a copy of the book."),
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Whether the book is undamaged, and holds all that a copy of it holds."""
+    from admeasure.cli import books
+
+    books.verify(file, against, json=json)
 
 
 @ledger.command("close")

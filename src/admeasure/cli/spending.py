@@ -160,7 +160,7 @@ def screen(
         typer.Option(
             "--time-limit",
             metavar="SECONDS",
-            help="Fail where a table takes longer; nothing is released then, but charged.",
+            help="Fail where a table takes longer; all is charged then, and nothing released.",
         ),
     ] = float("inf"),
     ledger: _Ledger = None,

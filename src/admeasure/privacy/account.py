@@ -1,17 +1,22 @@
-"""What a budget book says of a data set and of a run on it, and how it refuses one."""
+"""What a budget book says of a data set and of a run on it, and how it refuses one.
+
+Accounts and entries are computed from the book's changes and stored nowhere.
+"""
 
 from __future__ import annotations
 
 import math
-import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from admeasure.errors import UsageError
-from admeasure.privacy.bookfile import exact
+from admeasure.privacy.changes import Change, Damage, What
 from admeasure.privacy.convert import epsilon_of, rho_of
+from admeasure.untrusted import rational
 
 RUNNING, RELEASED, FAILED = "running", "released", "failed"
 
@@ -61,62 +66,119 @@ class Entry:
     ended: str | None
 
 
-_SELECT_ENTRY = (
-    "SELECT id, dataset, mechanism, release, status, rho, reserved, epsilon, delta, started, ended "
-    "FROM entry"
-)
+@dataclass(frozen=True)
+class State:
+    """Every data set by name and every run by number, as the changes of a book make them."""
+
+    accounts: dict[str, Account]
+    entries: dict[int, Entry]
+
+    def account(self, dataset: str, path: Path) -> Account:
+        if dataset not in self.accounts:
+            names = ", ".join(map(repr, sorted(self.accounts)))
+            raise UsageError(
+                f"There is no data set {dataset!r} in the book {path}. It has {names or 'none'}; "
+                "`admeasure ledger create` enters one."
+            )
+        return self.accounts[dataset]
+
+    def entry(self, number: int, path: Path) -> Entry:
+        if number not in self.entries:
+            raise UsageError(f"There is no entry {number} in the book {path}.")
+        return self.entries[number]
+
+    def history(self, dataset: str) -> tuple[Entry, ...]:
+        """In the order in which they were charged."""
+        return tuple(e for e in self.entries.values() if e.dataset == dataset)
 
 
-def find(db: sqlite3.Connection, dataset: str) -> tuple | None:
-    found = db.execute(
-        "SELECT epsilon, delta, rho, created, closed FROM dataset WHERE name = ?", (dataset,)
-    )
-    return found.fetchone()
+def state_of(changes: Iterable[Change]) -> State:
+    """What the changes come to; `Damage` where one cannot follow those before it, or where what it
+    says was spent then is not the sum."""
+    found = _Following()
+    try:
+        for change in changes:
+            found.follow(change.what)
+        return found.state()
+    except (KeyError, ValueError, TypeError, ZeroDivisionError):
+        raise Damage from None
 
 
-def read_account(db: sqlite3.Connection, dataset: str, path: Path) -> Account:
-    row = find(db, dataset)
-    if row is None:
-        names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
-        known = f"It has {', '.join(map(repr, names))}" if names else "It has none"
-        raise UsageError(
-            f"There is no data set {dataset!r} in the book {path}. {known}; `admeasure ledger "
-            "create` enters one."
+class _Following:
+    """Changes taken in one after the other."""
+
+    def __init__(self) -> None:
+        self.datasets: dict[str, What] = {}
+        self.closed: dict[str, str] = {}
+        self.runs: dict[int, What] = {}
+        self.ends: dict[int, What] = {}
+        self.spent: dict[str, Fraction] = {}
+
+    def follow(self, what: What) -> None:
+        match what["change"]:
+            case "book":
+                return
+            case "dataset":
+                _enter(self.datasets, what["dataset"], what)
+                self.spent[what["dataset"]] = Fraction(0)
+            case "close":
+                _enter(self.closed, what["dataset"], what["at"])
+            case "reserve":
+                _enter(self.runs, what["entry"], what)
+                self._spend(what, what["dataset"], rational(what["rho"]), Fraction(0))
+            case "end":
+                run = self.runs[what["entry"]]
+                _enter(self.ends, what["entry"], what)
+                self._spend(what, run["dataset"], rational(what["rho"]), rational(run["rho"]))
+            case _:
+                raise Damage
+
+    def _spend(self, what: What, dataset: str, rho: Fraction, instead_of: Fraction) -> None:
+        """A run is charged `rho`, in place of what it was charged before."""
+        if rho < 0 or (instead_of and rho > instead_of):
+            raise Damage
+        self.spent[dataset] += rho - instead_of
+        if float(self.spent[dataset]) != what["spent"]:
+            raise Damage
+
+    def state(self) -> State:
+        return State(
+            {name: self._account(name, what) for name, what in self.datasets.items()},
+            {number: self._entry(number, what) for number, what in self.runs.items()},
         )
-    epsilon, delta, rho, created, closed = row
-    charges = db.execute("SELECT rho FROM entry WHERE dataset = ?", (dataset,))
-    spent = sum((exact(charge, path) for (charge,) in charges), Fraction(0))
-    return Account(dataset, epsilon, delta, exact(rho, path), spent, created, closed)
+
+    def _account(self, name: str, what: What) -> Account:
+        return Account(
+            dataset=name,
+            epsilon=what["epsilon"],
+            delta=what["delta"],
+            rho=rational(what["rho"]),
+            spent=self.spent[name],
+            created=what["at"],
+            closed=self.closed.get(name),
+        )
+
+    def _entry(self, number: int, what: What) -> Entry:
+        end = self.ends.get(number, {"status": RUNNING, "rho": what["rho"], "at": None})
+        return Entry(
+            id=number,
+            dataset=what["dataset"],
+            mechanism=what["mechanism"],
+            release=what["release"],
+            status=end["status"],
+            rho=rational(end["rho"]),
+            reserved=rational(what["rho"]),
+            epsilon=what["epsilon"],
+            delta=what["delta"],
+            started=what["at"],
+            ended=end["at"],
+        )
 
 
-def read_entry(db: sqlite3.Connection, number: int, path: Path) -> Entry:
-    row = db.execute(f"{_SELECT_ENTRY} WHERE id = ?", (number,)).fetchone()
-    if row is None:
-        raise UsageError(f"There is no entry {number} in the book {path}.")
-    return _as_entry(row, path)
-
-
-def _as_entry(row: tuple, path: Path) -> Entry:
-    number, dataset, mechanism, release, status, rho, reserved, *rest = row
-    epsilon, delta, started, ended = rest
-    return Entry(
-        id=number,
-        dataset=dataset,
-        mechanism=mechanism,
-        release=release,
-        status=status,
-        rho=exact(rho, path),
-        reserved=exact(reserved, path),
-        epsilon=epsilon,
-        delta=delta,
-        started=started,
-        ended=ended,
-    )
-
-
-def read_history(db: sqlite3.Connection, dataset: str, path: Path) -> tuple[Entry, ...]:
-    rows = db.execute(f"{_SELECT_ENTRY} WHERE dataset = ? ORDER BY id", (dataset,))
-    return tuple(_as_entry(row, path) for row in rows)
+def _enter(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if key in table:
+        raise Damage
+    table[key] = value
 
 
 def refusal(account: Account, asked: Fraction, delta: float) -> str:

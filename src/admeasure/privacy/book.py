@@ -12,6 +12,10 @@ Promises:
   power cannot bring back the state before the charge). A kill at any moment leaves the state
   before or after the change.
 - A refused request changes nothing.
+- A book that is damaged, by as little as one bit, is refused or says what it said before: it never
+  understates (`changes`).
+- A run that keeps a journal has its mark here, how far the journal goes: a run cannot be resumed
+  from behind it, nor in two places at once.
 
 A book holds no data about people: names of data sets and releases, dates and budgets. Each call
 opens the file and closes it again, so a `Book` may be shared between threads and kept across forks.
@@ -20,8 +24,7 @@ opens the file and closes it again, so a `Book` may be shared between threads an
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -29,24 +32,38 @@ from pathlib import Path
 from typing import TypeVar
 
 from admeasure.errors import BudgetError, UsageError
-from admeasure.privacy import bookfile
+from admeasure.privacy import bookfile, changes
 from admeasure.privacy.account import (
     FAILED,
     RELEASED,
     RUNNING,
     Account,
     Entry,
-    find,
-    read_account,
-    read_entry,
-    read_history,
+    State,
     refusal,
+    state_of,
 )
+from admeasure.privacy.changes import Change
 from admeasure.privacy.convert import epsilon_of, rho_of
+from admeasure.privacy.journal import NOTHING, Mark
 from admeasure.untrusted import rational
 
 T = TypeVar("T")
 Rho = Fraction | float | int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many changes a book and its copy share from the beginning on, and have by themselves."""
+
+    shared: int
+    only_here: int
+    only_there: int
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether the book holds all that its copy holds."""
+        return self.shared > 0 and not self.only_there
 
 
 @dataclass(frozen=True)
@@ -71,9 +88,7 @@ class Book:
     def open(cls, path: str | Path, *, wait_seconds: float = 30.0) -> Book:
         """An existing book, checked: one line says what is wrong with one that cannot be used."""
         book = cls(Path(path), wait_seconds)
-        with bookfile.connection(book.path, book.wait_seconds) as db:
-            bookfile.check(db, book.path)
-            bookfile.check_whole(db, book.path)
+        book.changes()
         return book
 
     @classmethod
@@ -102,20 +117,18 @@ class Book:
             raise UsageError("A data set needs a name.")
         total = Fraction(rho_of(epsilon, delta))
 
-        def change(db: sqlite3.Connection) -> Account:
-            if find(db, dataset) is not None:
+        def change(db: sqlite3.Connection, state: State) -> Account:
+            if dataset in state.accounts:
                 raise BudgetError(
                     f"The data set {dataset!r} is in the book {self.path} already, and its total "
                     "stands for good. Use its name in a run, or choose another name for another "
                     "table of other people."
                 )
-            db.execute(
-                "INSERT INTO dataset (name, epsilon, delta, rho, created) VALUES (?, ?, ?, ?, ?)",
-                (dataset, float(epsilon), float(delta), str(total), _now()),
-            )
-            return read_account(db, dataset, self.path)
+            budget = {"epsilon": float(epsilon), "delta": float(delta), "rho": str(total)}
+            changes.append(db, {"change": "dataset", "dataset": dataset, **budget, "at": _now()})
+            return _state(db).accounts[dataset]
 
-        return self._write(change)
+        return self._write(change, "Nothing was entered.")
 
     def reserve(
         self,
@@ -141,8 +154,8 @@ class Book:
         if asked <= 0:
             raise UsageError(f"A run needs a positive rho; it asks for {float(asked):g}.")
 
-        def change(db: sqlite3.Connection) -> int:
-            account = read_account(db, dataset, self.path)
+        def change(db: sqlite3.Connection, state: State) -> int:
+            account = state.account(dataset, self.path)
             at_delta = account.delta if delta is None else float(delta)
             if account.closed is not None:
                 raise BudgetError(
@@ -154,25 +167,26 @@ class Book:
             if not 0 < granted <= account.left:
                 raise BudgetError(refusal(account, asked, at_delta))
             meant = epsilon_of(granted, at_delta)
-            cursor = db.execute(
-                "INSERT INTO entry (dataset, mechanism, release, status, rho, reserved, epsilon, "
-                "delta, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    dataset,
-                    mechanism,
-                    release,
-                    RUNNING,
-                    str(granted),
-                    str(granted),
-                    meant if epsilon is None else float(epsilon),
-                    at_delta,
-                    _now(),
-                ),
+            number = max(state.entries, default=0) + 1
+            changes.append(
+                db,
+                {
+                    "change": "reserve",
+                    "entry": number,
+                    "dataset": dataset,
+                    "mechanism": mechanism,
+                    "release": release,
+                    "rho": str(granted),
+                    "epsilon": meant if epsilon is None else float(epsilon),
+                    "delta": at_delta,
+                    "at": _now(),
+                    "spent": float(account.spent + granted),
+                },
             )
-            assert cursor.lastrowid is not None
-            return cursor.lastrowid
+            changes.write_mark(db, number, NOTHING)
+            return number
 
-        return self._write(change)
+        return self._write(change, "Nothing was charged.")
 
     def settle(self, entry: int, rho_spent: Rho) -> None:
         """The run has ended with a release: lower its charge to what its ledger charged."""
@@ -186,42 +200,78 @@ class Book:
     def close_dataset(self, dataset: str) -> None:
         """Refuse every further run on the data set, for good. What runs now may still settle."""
 
-        def change(db: sqlite3.Connection) -> None:
-            account = read_account(db, dataset, self.path)
-            if account.closed is None:
-                db.execute("UPDATE dataset SET closed = ? WHERE name = ?", (_now(), dataset))
+        def change(db: sqlite3.Connection, state: State) -> None:
+            if state.account(dataset, self.path).closed is None:
+                changes.append(db, {"change": "close", "dataset": dataset, "at": _now()})
 
-        self._write(change)
+        self._write(change, "It is not closed.")
 
-    def account(self, dataset: str) -> Account:
-        """One data set's total, spent and left."""
-        return self._read(lambda db: read_account(db, dataset, self.path))
+    def mark(self, entry: int, before: Mark, after: Mark) -> None:
+        """Note how far a run's journal goes, before its newest result is visible.
 
-    def datasets(self) -> tuple[Account, ...]:
-        """Every data set, by name."""
+        Refused unless the mark is `before`, as this process knows it: if it moved, the same run
+        goes on in another place, from a copy of its folder.
+        """
+        charged = f"Entry {entry} stays charged in full."
+        with bookfile.transaction(
+            self.path, self.wait_seconds, write=True, unchanged=charged
+        ) as db:
+            if changes.read_mark(db, entry) != before:
+                raise BudgetError(
+                    f"The run of entry {entry} of {self.path} has gone on in another place, from a "
+                    f"copy of its folder. {charged} Continue it there."
+                )
+            changes.write_mark(db, entry, after)
 
-        def look(db: sqlite3.Connection) -> tuple[Account, ...]:
-            names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
-            return tuple(read_account(db, name, self.path) for name in names)
+    def mark_of(self, entry: int) -> Mark:
+        """How far the journal of a run went when its last result was committed."""
+
+        def look(db: sqlite3.Connection, state: State) -> Mark:
+            state.entry(entry, self.path)
+            return bookfile.read_mark(db, entry)
 
         return self._read(look)
 
+    def changes(self) -> tuple[Change, ...]:
+        """Every change ever made, oldest first. Checks the whole file: `BudgetError` for damage."""
+        with bookfile.transaction(self.path, self.wait_seconds) as db:
+            bookfile.check_pages(db)
+            found = bookfile.read(db)
+            state = state_of(found)
+            for number in state.entries:
+                bookfile.read_mark(db, number)
+            return found
+
+    def compare(self, copy: Book) -> Comparison:
+        """What this book and a copy of it have in common. Both are checked."""
+        here, there = self.changes(), copy.changes()
+        shared = changes.common(here, there)
+        return Comparison(shared, len(here) - shared, len(there) - shared)
+
+    def account(self, dataset: str) -> Account:
+        """One data set's total, spent and left."""
+        return self._read(lambda _, state: state.account(dataset, self.path))
+
+    def datasets(self) -> tuple[Account, ...]:
+        """Every data set, by name."""
+        return self._read(lambda _, state: tuple(a for _, a in sorted(state.accounts.items())))
+
     def entry(self, number: int) -> Entry:
         """One run, by the number that `reserve` gave."""
-        return self._read(lambda db: read_entry(db, number, self.path))
+        return self._read(lambda _, state: state.entry(number, self.path))
 
     def history(self, dataset: str) -> tuple[Entry, ...]:
         """Every run on a data set, in the order in which they were charged."""
 
-        def look(db: sqlite3.Connection) -> tuple[Entry, ...]:
-            read_account(db, dataset, self.path)
-            return read_history(db, dataset, self.path)
+        def look(_: sqlite3.Connection, state: State) -> tuple[Entry, ...]:
+            state.account(dataset, self.path)
+            return state.history(dataset)
 
         return self._read(look)
 
     def _end(self, number: int, status: str, rho_spent: Rho | None) -> None:
-        def change(db: sqlite3.Connection) -> None:
-            entry = read_entry(db, number, self.path)
+        def change(db: sqlite3.Connection, state: State) -> None:
+            entry = state.entry(number, self.path)
             spent = entry.rho if rho_spent is None else _rho(rho_spent)
             if (entry.status, entry.rho) == (status, spent):
                 return  # a run killed right after it settled is resumed, and settles again
@@ -238,35 +288,26 @@ class Book:
                     f"run says that it spent more ({float(spent):.6g}). It stays charged in full; "
                     "do not publish the release."
                 )
-            db.execute(
-                "UPDATE entry SET rho = ?, status = ?, ended = ? WHERE id = ?",
-                (str(spent), status, _now(), number),
-            )
+            total = state.accounts[entry.dataset].spent - entry.rho + spent
+            ending = {"status": status, "rho": str(spent), "at": _now(), "spent": float(total)}
+            changes.append(db, {"change": "end", "entry": number, **ending})
 
-        self._write(change)
+        self._write(change, f"Entry {number} stays charged in full.")
 
-    def _read(self, look: Callable[[sqlite3.Connection], T]) -> T:
-        with self._transaction("BEGIN") as db:
-            return look(db)
+    def _read(self, look: Callable[[sqlite3.Connection, State], T]) -> T:
+        with bookfile.transaction(self.path, self.wait_seconds) as db:
+            return look(db, _state(db))
 
-    def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        # IMMEDIATE takes the write lock before the sum is read, so that nobody can spend between
-        # the look and the charge.
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            return change(db)
+    def _write(self, change: Callable[[sqlite3.Connection, State], T], unchanged: str) -> T:
+        """Make a change; `unchanged` is what is true where it could not be made."""
+        with bookfile.transaction(
+            self.path, self.wait_seconds, write=True, unchanged=unchanged
+        ) as db:
+            return change(db, _state(db))
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with bookfile.connection(self.path, self.wait_seconds) as db:
-            bookfile.check(db, self.path)
-            db.execute(begin)
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+
+def _state(db: sqlite3.Connection) -> State:
+    return state_of(bookfile.read(db))
 
 
 def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name says what it is

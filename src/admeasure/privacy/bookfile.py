@@ -1,54 +1,37 @@
 """The file behind the budget book: making it, opening it, and saying what is wrong with it.
 
 The file is touched through SQLite alone. Opening and closing it in any other way would drop the
-locks that this process holds on it (a rule of POSIX), and with them the guarantee.
+locks that this process holds on it (a rule of POSIX), and with them the guarantee. Making it is the
+exception: a file that this call has just made is locked by nobody.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from fractions import Fraction
 from pathlib import Path
 
 from admeasure.errors import BudgetError, UsageError
-from admeasure.untrusted import rational
+from admeasure.privacy import changes, format_one
+from admeasure.privacy.changes import Change, Damage
+from admeasure.privacy.journal import NOTHING, Mark
 
 APPLICATION_ID = 0x61646D62  # "admb"
-FORMAT = 1
-
-_TABLES = """
-CREATE TABLE dataset (
-    name TEXT PRIMARY KEY,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    rho TEXT NOT NULL,          -- exact, numerator/denominator
-    created TEXT NOT NULL,
-    closed TEXT
-);
-CREATE TABLE entry (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    dataset TEXT NOT NULL REFERENCES dataset (name),
-    mechanism TEXT NOT NULL,
-    release TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('running', 'released', 'failed')),
-    rho TEXT NOT NULL,          -- what is charged now, exact
-    reserved TEXT NOT NULL,     -- what was charged at first, exact
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    started TEXT NOT NULL,
-    ended TEXT
-);
-CREATE INDEX entry_by_dataset ON entry (dataset);
-"""
+FORMAT = 2
+"""1 kept a row for each data set and each run, altered in place. Such a book is read as it is, and
+turned into one of format 2 by the first change, in the same transaction."""
 
 
 @contextmanager
 def connection(
-    path: Path, wait_seconds: float, *, make: bool = False
+    path: Path, wait_seconds: float, *, make: bool = False, unchanged: str = ""
 ) -> Iterator[sqlite3.Connection]:
-    """A connection to the book for the length of the block, with SQLite's errors in plain words."""
+    """A connection to the book for the length of the block, with SQLite's errors in plain words.
+
+    `unchanged` is what to say of a change that was not made because the file could not be used.
+    """
     if path.is_dir():
         raise UsageError(f"The budget book {path} is a folder. Name a file.")
     if not make and not path.exists():
@@ -63,29 +46,30 @@ def connection(
         with closing(
             sqlite3.connect(uri, uri=True, timeout=wait_seconds, isolation_level=None)
         ) as db:
-            db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA synchronous = EXTRA")
             yield db
     except sqlite3.Error as error:
-        raise _in_words(error, path, wait_seconds) from error
+        raise _in_words(error, path, wait_seconds, unchanged) from error
+    except Damage:
+        raise damaged(path) from None
 
 
-def make(path: Path, wait_seconds: float) -> None:
-    """Make the book where there is none (or an empty file); leave an existing book alone.
+@contextmanager
+def transaction(
+    path: Path, wait_seconds: float, *, write: bool = False, unchanged: str = ""
+) -> Iterator[sqlite3.Connection]:
+    """A transaction on a book of a format that is known here.
 
-    One transaction: a kill leaves an empty file, which is no book yet, or a whole book.
+    One that writes takes the write lock before it reads, so that nobody can spend between the look
+    and the charge.
     """
-    with connection(path, wait_seconds, make=True) as db:
-        db.execute("BEGIN IMMEDIATE")
+    with connection(path, wait_seconds, unchanged=unchanged) as db:
+        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
-            if not _is_empty(db):
-                db.execute("ROLLBACK")
-                check(db, path)
-                return
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {FORMAT}")
-            for statement in _TABLES.strip().split(";\n"):
-                db.execute(statement)
+            version = _check(db, path)
+            if write and version < FORMAT:
+                _migrate(db)
+            yield db
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -93,8 +77,84 @@ def make(path: Path, wait_seconds: float) -> None:
             raise
 
 
-def check(db: sqlite3.Connection, path: Path) -> None:
-    """Raise unless this is a book of a format that is known here."""
+def make(path: Path, wait_seconds: float) -> None:
+    """Make the book, for its owner alone, where there is none (or an empty file); leave an existing
+    book alone.
+
+    One transaction: a kill leaves an empty file, which is no book yet, or a whole book.
+    """
+    if path.absolute().parent.is_dir():
+        _make_file(path)
+    with connection(path, wait_seconds, make=True) as db:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if _is_empty(db):
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                changes.make_tables(db)
+                changes.append(db, {"change": "book"})
+                db.execute(f"PRAGMA user_version = {FORMAT}")
+                db.execute("COMMIT")
+            else:
+                db.execute("ROLLBACK")
+                _check(db, path)
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+
+def read(db: sqlite3.Connection) -> tuple[Change, ...]:
+    """Every change of the book, checked as far as its format can be."""
+    if _pragma(db, "user_version") < FORMAT:
+        return changes.linked(format_one.changes_of(db))
+    return changes.read(db)
+
+
+def read_mark(db: sqlite3.Connection, entry: int) -> Mark:
+    """How far the journal of a run goes; nothing is known of it in a book of format 1."""
+    return NOTHING if _pragma(db, "user_version") < FORMAT else changes.read_mark(db, entry)
+
+
+def check_pages(db: sqlite3.Connection) -> None:
+    """`Damage` where a page of the file is damaged. Reads the whole file."""
+    (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise Damage
+
+
+def damaged(path: Path) -> BudgetError:
+    return BudgetError(
+        f"The budget book {path} is damaged. Restore it from a backup and enter later runs again; "
+        "do not start a new book, which would forget what was spent."
+    )
+
+
+def _make_file(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return  # it is there, or cannot be made: SQLite says which
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Turn a book of format 1 into one of this format, inside the caller's transaction.
+
+    What a run under way has drawn was not kept before, so its mark is that of an empty journal.
+    """
+    check_pages(db)  # there is no other check of the old rows
+    found = format_one.changes_of(db)
+    changes.make_tables(db)
+    changes.append(db, {"change": "book"})
+    for what in found:
+        changes.append(db, what)
+        if what["change"] == "reserve":
+            changes.write_mark(db, what["entry"], NOTHING)
+    format_one.drop(db)
+    db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _check(db: sqlite3.Connection, path: Path) -> int:
+    """Raise unless this is a book of a format that is known here; the format."""
     application, version = _pragma(db, "application_id"), _pragma(db, "user_version")
     if application != APPLICATION_ID:
         if _is_empty(db):
@@ -108,21 +168,9 @@ def check(db: sqlite3.Connection, path: Path) -> None:
             f"The budget book {path} has format {version}, and this version of admeasure knows "
             f"{FORMAT}. Install a newer version."
         )
-
-
-def check_whole(db: sqlite3.Connection, path: Path) -> None:
-    """Raise where a page of the file is damaged. Reads the whole file, so it is done once."""
-    (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise _damaged(path)
-
-
-def exact(text: str, path: Path) -> Fraction:
-    """A stored rational."""
-    try:
-        return rational(text)
-    except ValueError:
-        raise _damaged(path) from None
+    if version < 1:
+        raise Damage
+    return version
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:
@@ -135,13 +183,14 @@ def _is_empty(db: sqlite3.Connection) -> bool:
     return objects == 0 and _pragma(db, "application_id") == 0
 
 
-def _in_words(error: sqlite3.Error, path: Path, wait_seconds: float) -> Exception:
+def _in_words(error: sqlite3.Error, path: Path, wait_seconds: float, unchanged: str) -> Exception:
     # Extended codes carry the plain code in their low byte.
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    said = f"{unchanged} " if unchanged else ""
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return BudgetError(
             f"The budget book {path} is in use by another process and stayed locked for "
-            f"{wait_seconds:g} s. Nothing was charged. Try again when the other one has ended."
+            f"{wait_seconds:g} s. {said}Try again when the other one has ended."
         )
     if code == sqlite3.SQLITE_NOTADB:
         return UsageError(
@@ -150,29 +199,27 @@ def _in_words(error: sqlite3.Error, path: Path, wait_seconds: float) -> Exceptio
         )
     if code == sqlite3.SQLITE_READONLY:
         return BudgetError(
-            f"The budget book {path} is read-only. Nothing was charged. Give yourself the right to "
-            "write the file and its folder."
+            f"The budget book {path} is read-only. {said}Give yourself the right to write the file "
+            "and its folder."
         )
     if code == sqlite3.SQLITE_CANTOPEN:
         return UsageError(
-            f"The budget book {path} cannot be opened. Check the rights to the file and its folder."
+            f"The budget book {path} cannot be opened. {said}Check the rights to the file and its "
+            "folder."
         )
     if code == sqlite3.SQLITE_FULL:
         return BudgetError(
-            f"The disk of the budget book {path} is full. Nothing was charged. Make room first."
+            f"The disk of the budget book {path} is full. {said}Make room, then try again."
         )
     if code == sqlite3.SQLITE_IOERR:
-        return BudgetError(
+        return BudgetInDoubt(
             f"The budget book {path} could not be read or written (a disk error). Look at "
-            "`admeasure ledger show` before the next run: the last charge may stand."
+            "`admeasure ledger show` before the next run: the last change may stand."
         )
     if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
         return error  # a fault of ours, not of the file
-    return _damaged(path)
+    return damaged(path)
 
 
-def _damaged(path: Path) -> BudgetError:
-    return BudgetError(
-        f"The budget book {path} is damaged. Restore it from a backup and enter later runs again; "
-        "do not start a new book, which would forget what was spent."
-    )
+class BudgetInDoubt(BudgetError):
+    """A change of the book that may or may not have been made."""

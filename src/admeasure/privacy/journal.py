@@ -13,6 +13,13 @@ proof is in docs/privacy.md. It needs that whether a result gets on the disk doe
 result, so room for the longest possible result is set aside before the draw: a disk that is full
 refuses then. And a fault of the program during a draw, which may depend on what was drawn, is put
 on record in the result's place: such a run stays charged and cannot be continued.
+
+Visible means committed. A record counts from its line end on: readers (the local page) take whole
+lines and nothing else. So a result is written without its line end and flushed; then the budget
+book, where there is one, notes how long the journal is with it, and its hash; only then is the line
+ended. From the moment the first byte of it is written nothing of this process takes it away again,
+whatever signal or error comes in between, and a run that is resumed takes up a whole record that
+lacks nothing but its end. What was ever visible is on the disk, in the book, and replayed.
 """
 
 from __future__ import annotations
@@ -28,16 +35,29 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from admeasure.errors import AdmeasureError, ReleaseError, UsageError
 from admeasure.privacy.events import Event
-from admeasure.untrusted import parse_json, read_bytes
+from admeasure.untrusted import parse_json, rational, read_bytes
 
 LARGEST_MEGABYTES = 65536.0
 """Of a journal: it holds every noisy answer of its run."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a journal goes: its length in bytes and the SHA-256 of them, as hexadecimal text."""
+
+    length: int
+    sha256: str
+
+
+NOTHING = Mark(0, hashlib.sha256().hexdigest())
+"""The mark of an empty journal."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +127,11 @@ class Journal:
     _results: list[Event] = field(default_factory=list)
     _replayed: int = 0
 
+    @property
+    def rho(self) -> Fraction:
+        """What the results on record cost."""
+        return sum((rational(event["rho"]) for event in self._results), Fraction(0))
+
     def next_recorded(self, asked: Event) -> Event | None:
         """The recorded result of this very request, or None where the record ends."""
         if self._replayed >= len(self._results):
@@ -173,13 +198,16 @@ class FileJournal(Journal):
     """A journal with one JSON object a line, each flushed to the disk.
 
     A line torn by a kill, and room set aside and not used (zero bytes), are cut off when the file
-    is opened again: that is a draw whose result was never recorded. The file is locked while it is
-    open: two processes that continued the same run would draw twice for one charge.
+    is opened again: that is a draw whose result was never visible. A whole result without its line
+    end is kept. The file is locked while it is open: two processes that continued the same run
+    would draw twice for one charge.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        self._commit: Callable[[Mark], None] | None = None
+        self._hash = hashlib.sha256()
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except IsADirectoryError:
@@ -193,6 +221,25 @@ class FileJournal(Journal):
         except BaseException:
             os.close(self._file)
             raise
+
+    @property
+    def mark(self) -> Mark:
+        """How far the records go."""
+        return Mark(self._end, self._hash.hexdigest())
+
+    def reaches(self, mark: Mark) -> bool:
+        """Whether the journal holds what `mark` is the mark of, as its beginning."""
+        if mark.length > self._end:
+            return False
+        # The line end of the last record may not be there yet, and belongs to it.
+        records = self._bytes()[: mark.length][:-1] + b"\n" * bool(mark.length)
+        return hashlib.sha256(records).hexdigest() == mark.sha256
+
+    def commit_by(self, commit: Callable[[Mark], None]) -> None:
+        """Have the mark of every result noted before the result is visible; at once for what is
+        there already."""
+        self._commit = commit
+        commit(self.mark)
 
     def intend(self, asked: Event, room: int = 0) -> None:
         super().intend(asked)
@@ -208,11 +255,20 @@ class FileJournal(Journal):
         os.close(self._file)
 
     def _append(self, event: Event) -> None:
+        """Write a record, flush it, commit it, and only then end its line."""
         line = _line(event)
-        _write(self._file, line, self._end)
+        start = self._end
+        # From here on nothing cuts the record off: not even `close`, when a signal ends the run.
+        self._end = start + len(line)
+        self._hash.update(line)
+        # The line end before may still be missing, after a kill: it comes with this record.
+        begin = b"\n" if start else b""
+        _write(self._file, begin + line[:-1], start - len(begin))
         os.fsync(self._file)
-        self._end += len(line)
         super()._append(event)
+        if self._commit is not None and event["event"] != "intent":
+            self._commit(self.mark)
+        _write(self._file, b"\n", self._end - 1)
 
     def _lock(self) -> None:
         try:
@@ -222,20 +278,33 @@ class FileJournal(Journal):
                 f"Another process is running the run at {self._path.parent}. Wait for it to end."
             ) from None
 
+    def _bytes(self) -> bytes:
+        return read_bytes(self._path, ReleaseError, largest_megabytes=LARGEST_MEGABYTES)
+
     def _read(self) -> int:
         """Take in the whole records; the length of the file up to their end."""
-        end, raw = 0, read_bytes(self._path, ReleaseError, largest_megabytes=LARGEST_MEGABYTES)
-        for line in raw.splitlines(keepends=True):
-            if not line.endswith(b"\n") or not line.startswith(b"{") or b"\0" in line:
+        end, raw = 0, self._bytes()
+        for line in raw.rstrip(b"\0").splitlines(keepends=True):
+            if not line.startswith(b"{") or b"\0" in line or _is_torn(line):
                 break
             event = parse_json(line, f"A line of {self._path}", ReleaseError)
             if not isinstance(event.get("event"), str):
                 raise ReleaseError(f"{self._path} is damaged: a line of it is not a record.")
             super()._append(event)
-            end += len(line)
+            whole = line.removesuffix(b"\n") + b"\n"
+            self._hash.update(whole)
+            end += len(whole)
         if b"\n" in raw[end:].rstrip(b"\0\n"):
             raise ReleaseError(f"{self._path} is damaged: a line in its middle is not a record.")
         return end
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether this is the beginning of a record: no beginning of a JSON object is one itself."""
+    try:
+        return not line.endswith(b"\n") and not parse_json(line, "A line", ReleaseError)
+    except ReleaseError:
+        return True
 
 
 def _line(event: Event) -> bytes:

@@ -26,8 +26,9 @@ makes F smaller, and leaves its sensitivity.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -37,7 +38,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from admeasure.domain import Columns, Domain
-from admeasure.errors import DataError, ResourceError, UsageError
+from admeasure.errors import AdmeasureError, ResourceError, UsageError
 from admeasure.families.support import SupportModel
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.convert import rho_of
@@ -89,7 +90,8 @@ class BestMixtureError:
         if found.gap > TOLERANCE:
             raise ResourceError(
                 f"The {self} was not certified in {self.seconds:g} seconds. Nothing is released, "
-                "and the budget is charged. Raise --time-limit, or lower --marginals."
+                "and the whole budget of the screening is charged. Raise --time-limit, or lower "
+                "--marginals."
             )
         return np.array(round(found.error * GRID), dtype=np.int64)
 
@@ -170,8 +172,6 @@ def screen(
     public = {name: read_public(table, schema, name=name) for name, table in candidates.items()}
     notes = {name: table.check(schema.domain, schema.zeros) for name, table in public.items()}
     with held(open_source(data, schema)) as source:
-        if not int(source.counts([()])[0]):
-            raise DataError("The table has no rows. Check that the right file was given.")
         noise = ExactNoise() if seed is None else SeededNoise(seed)
         curator = Curator(source, Ledger(rho), noise)
         with _charged(charge_to, curator.ledger, epsilon, delta):
@@ -242,7 +242,8 @@ def _alternative(
 def _charged(
     charge_to: ChargeTo | None, ledger: Ledger, epsilon: float, delta: float
 ) -> Iterator[None]:
-    """Take the whole budget out of the book first, and give back what was not spent."""
+    """Take the whole budget out of the book first. All of it stays charged where nothing is
+    released: how far a screening came depends on the table."""
     if charge_to is None:
         yield
         return
@@ -258,6 +259,10 @@ def _charged(
     try:
         yield
     except BaseException:
-        book.fail(entry, ledger.spent)
+        with suppress(AdmeasureError):  # it is charged in full, whether the book hears of it or not
+            book.fail(entry)
         raise
-    book.settle(entry, ledger.spent)
+    try:
+        book.settle(entry, ledger.spent)
+    except AdmeasureError as blocked:  # the result is paid for, and would be lost
+        warnings.warn(f"{blocked} The screening is charged in full, and that stands.", stacklevel=3)

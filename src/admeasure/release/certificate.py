@@ -24,6 +24,11 @@ UNPROTECTED = (
     "that a run was refused because the table does not satisfy the schema",
 )
 
+WITHOUT_BOOK = (
+    "what other releases of the same table spend, and draws of an interrupted run that was resumed "
+    "from an older copy of its folder: no budget book was used"
+)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -36,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The guarantee of one release.
+    """The guarantee of one release, dated by the day.
 
     `epsilon` and `delta` are what was asked for; `rho` is the zCDP budget they allow by the tight
     conversion (Canonne, Kamath and Steinke 2020); `rho_spent` is what the ledger charged, and

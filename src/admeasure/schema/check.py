@@ -13,6 +13,8 @@ from admeasure.schema.frames import Frame
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem
 
+# Said by `check` alone, to the steward. A run on such a table is a run like any other: were it
+# refused, its exit code would tell one person from nobody.
 NO_ROWS = Problem(None, "has no rows", "give a table with at least one row")
 
 
