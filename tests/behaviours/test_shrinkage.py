@@ -106,9 +106,10 @@ def test_shrinking_brings_noisy_marginals_closer_to_the_truth():
     assert np.mean(gains) + 5 * np.std(gains) / math.sqrt(len(gains)) < 1
 
 
-def test_what_cannot_occur_stays_out_and_the_number_of_rows_stays():
+@pytest.mark.parametrize("first", [0, 1], ids=["a whole level", "parts of levels"])
+def test_what_cannot_occur_stays_out_and_the_number_of_rows_stays(first):
     mask = np.zeros((4, 5), dtype=bool)
-    mask[0, 1:] = mask[2, 2] = True
+    mask[0, first:] = mask[2, 2] = True
     joint = JOINT * ~mask[:, :, None]
     seen = observed(joint, CLIQUES, 6.0)
     zeros = (Zeros((0, 1), mask),)
@@ -118,6 +119,7 @@ def test_what_cannot_occur_stays_out_and_the_number_of_rows_stays():
     statistics = combine(joint.shape, seen, zeros)
     tables, posteriors = shrunk(joint.shape, statistics, zeros, 700.0, {})
     assert (posteriors[(0, 1)].table[mask] == 0).all()
+    assert posteriors[(0, 1)].table.sum() == pytest.approx(700.0, rel=0.2)
     for s in tables:
         assert (s.mean[~s.possible] == 0).all()
 

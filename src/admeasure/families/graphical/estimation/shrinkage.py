@@ -101,9 +101,14 @@ def _prior(
     first, second = (m * (total / m.sum()) for m in margins)
     table = np.outer(first, second) / total * possible
     for _ in range(0 if possible.all() else 20):  # independence with holes, by raking
-        table *= np.divide(first, table.sum(1), out=np.zeros_like(first), where=first > 0)[:, None]
-        table *= np.divide(second, table.sum(0), out=np.zeros_like(second), where=second > 0)
+        table *= _ratio(first, table.sum(1))[:, None]
+        table *= _ratio(second, table.sum(0))
     return table
+
+
+def _ratio(wanted: np.ndarray, have: np.ndarray) -> np.ndarray:
+    """1 where there is nothing, as of a level all of whose cells cannot occur."""
+    return np.divide(wanted, have, out=np.ones_like(have), where=have > 0)
 
 
 def _with_effects(statistic: Statistic, posteriors: Posteriors, total: float) -> Statistic:
