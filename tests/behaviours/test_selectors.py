@@ -28,7 +28,7 @@ from admeasure.selectors.improvement import (
     ExpectedImprovement,
     Penalty,
     closure_weights,
-    superset_weights,
+    even_weights,
 )
 from admeasure.selectors.worst import WorstCell, WorstMarginal
 from admeasure.sources.memory import MemorySource
@@ -133,8 +133,8 @@ def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
     log = curator.measure([Marginal(("a", "b")), Marginal(("c",))], RICH)
     model = family.update(family.init(curator.domain), log)
     measure, ahead = Fraction(1, 200), Fraction(1, 100)
-    weights = superset_weights(workload)
-    assert set(weights.values()) == {1.0}
+    weights = even_weights(workload)
+    assert max(weights.values()) == pytest.approx(min(weights.values()))
     selector = ExpectedImprovement(family, weights, Penalty(0.6, ahead))
     budget = Budget(select=RICH / 2, measure=measure)
     (chosen,) = selector.select(curator, workload, model, budget)
@@ -154,10 +154,11 @@ def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
         max_size=8,
     )
 )
-def test_a_marginal_weighs_what_the_heaviest_query_over_it_does(queries):
-    found = superset_weights(Workload({Marginal(s): w for s, w in queries.items()}))
+def test_even_weights_are_the_root_of_what_reads_a_marginal_s_columns_on_average(queries):
+    found = even_weights(Workload({Marginal(s): w for s, w in queries.items()}))
     for r, weight in found.items():
-        assert weight == max(w for s, w in queries.items() if set(r) <= set(s))
+        read = [sum(w for s, w in queries.items() if c in s) for c in r]
+        assert weight == pytest.approx(math.sqrt(sum(read) / len(r)))
 
 
 def test_the_weights_of_the_workload_decide_between_equally_bad_answers():

@@ -5,14 +5,15 @@ out (docs/aim.md has what they do to the error):
 
 - a part of the budget is kept for a last pass over all that the model holds, with shares that make
   the workload's error from noise least (`final_pass.py`);
-- scores weigh marginals alike and allow for less noise, since the last pass takes some of it away;
+- scores weigh marginals of all sizes alike and allow for less noise, since the last pass takes some
+  of it away;
 - a round that taught little makes the next one twice as expensive, not four times, and fewer do;
 - measured effects are shrunk towards what smaller marginals predict, in every fit
   (`families/graphical/estimation/shrinkage.py`).
 
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho. The
-score moves by the rows that a person changes (both relations), as all weights of a workload without
-weights are 1. Shares, penalties and shrinkage are functions of what was released.
+score moves by the rows that a person changes (both relations) times the largest weight. Shares,
+penalties and shrinkage are functions of what was released.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
-from admeasure.selectors.improvement import ExpectedImprovement, Penalty, superset_weights
+from admeasure.selectors.improvement import ExpectedImprovement, Penalty, even_weights
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -126,7 +127,7 @@ class AimPlus:
         schedule = Annealed(
             self._each(domain, rho), Fraction(self.alpha), keep, self.growth, self.threshold
         )
-        weights = superset_weights(workload)
+        weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table

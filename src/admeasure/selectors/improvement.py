@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,15 +45,10 @@ def closure_weights(workload: Workload) -> dict[Columns, float]:
     return {r: sum(total[column] for column in r) for r in workload.closure()}
 
 
-def superset_weights(workload: Workload) -> dict[Columns, float]:
-    """For every r in W_+ the largest weight of a query that reads all of r: 1 throughout where the
-    workload weighs its queries alike, so that no score is larger for the size of its marginal."""
-    found: dict[Columns, float] = dict.fromkeys(workload.closure(), 0.0)
-    for query in workload.queries:
-        for size in range(1, len(query.columns) + 1):
-            for r in combinations(query.columns, size):
-                found[r] = max(found[r], workload.weight(query))
-    return found
+def even_weights(workload: Workload) -> dict[Columns, float]:
+    """sqrt(w_r / |r|): alike for all of W_+ where the workload reads all columns alike, so that no
+    score is larger for the size of its marginal; else larger for columns that are read more."""
+    return {r: math.sqrt(w / len(r)) for r, w in closure_weights(workload).items()}
 
 
 @dataclass(frozen=True)
