@@ -8,8 +8,10 @@ tuple wherever it is named, and its array has its axes in that order.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 Columns = tuple[str, ...]
@@ -60,3 +62,17 @@ class Domain:
     def cells(self, columns: Iterable[str] | None = None) -> int:
         """How many cells a marginal has; the whole domain's size where no columns are named."""
         return math.prod(self.shape(self.columns if columns is None else columns))
+
+
+def about(cells: int) -> str:
+    """A number of cells to be read: it may be larger than any float.
+
+    >>> about(1234567), about(4**1000)
+    ('1.23e+6', '1.15e+602')
+    """
+    return f"{Decimal(cells):.3g}"
+
+
+def as_float(cells: int) -> float:
+    """A number of cells to calculate with; the largest float where it is larger than that."""
+    return float(min(cells, int(sys.float_info.max)))

@@ -21,7 +21,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
-from admeasure.mechanisms.base import AnswersPredicates
+from admeasure.mechanisms.base import AnswersPredicates, StartsLibraries
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
@@ -90,7 +90,9 @@ def fit(
             mechanism, workload = with_predicates(mechanism, workload, schema)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
-        request = Request(schema, workload, mechanism, epsilon, delta, seed, charge_to)
+        request = Request(
+            schema, workload, mechanism, epsilon, delta, seed, charge_to, limits=watch.limits
+        )
     run = Run(request, None if out is None else Path(out), resume=resume)
     _warn_of_delta(delta, schema.table.rows)
 
@@ -98,6 +100,8 @@ def fit(
         release = run.complete()
         return _for_caller(replace(release, facts=release.facts | _cost(watch)), data)
 
+    if isinstance(mechanism, StartsLibraries):
+        mechanism.start_libraries()
     with watch.armed():
         kept = watch.limits.reading_megabytes()
         source = open_source(data, schema, memory_megabytes=kept, cache=cache, progress=reading)

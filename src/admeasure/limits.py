@@ -24,7 +24,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from admeasure.errors import LimitReached, UsageError
+from admeasure.errors import LimitReached, ResourceError, UsageError
+
+MEGABYTE = 2**20
+_GUESS_MEGABYTES = 4096.0
+
+COUNTED_CELLS = 2**28
+"""The most cells whose exact counts are held at a time: 2 GB."""
 
 PERIOD_SECONDS = 0.2
 """How often a running step is interrupted to look at the clock and the memory."""
@@ -59,6 +65,34 @@ class Limits:
         if self.megabytes is None:
             return most
         return min(most, int(max(0.0, self.megabytes - resident()) * 2**20 / 4))
+
+    def room(self) -> float:
+        """What the process may still take, in MB: of the limit, of the machine, of its ulimits."""
+        room = min(available_megabytes(), room_in_addresses(), _left("RLIMIT_DATA", "VmData"))
+        return room if self.megabytes is None else min(room, self.megabytes - resident())
+
+    def require(self, megabytes: float, who: str) -> None:
+        """Refuse what would not fit, before it is begun."""
+        there = max(0.0, self.room())
+        if megabytes > there:
+            raise ResourceError(
+                f"{who} would take about {megabytes:,.0f} MB of memory, and there is room for "
+                f"{there:,.0f} MB. Use fewer columns, coarser bins or a smaller workload, or give "
+                "it more (--max-memory, ulimit, another machine). Nothing is charged."
+            )
+
+
+def room_in_addresses() -> float:
+    """Megabytes of addresses that the process may still have (`ulimit -v`)."""
+    return _left("RLIMIT_AS", "VmSize")
+
+
+def _left(limit: str, held: str) -> float:
+    soft, _ = resource.getrlimit(getattr(resource, limit))
+    now = _status_bytes(held)
+    if soft == resource.RLIM_INFINITY or now is None:
+        return math.inf
+    return (soft - now) / MEGABYTE
 
 
 def resident() -> float:
@@ -184,3 +218,36 @@ def _timer_is_free() -> bool:
     if threading.current_thread() is not threading.main_thread():
         return False
     return signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def available_megabytes(root: Path = Path("/")) -> float:
+    """What is free now, within the control group's limit where there is one; 4 GB where the system
+    does not say."""
+    found = [m for m in (_meminfo(root), _control_group(root)) if m is not None]
+    return max(min(found), 0.0) if found else _physical() or _GUESS_MEGABYTES
+
+
+def _meminfo(root: Path) -> float | None:
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        (line,) = (one for one in lines if one.startswith("MemAvailable:"))
+        return int(line.split()[1]) / 1024
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _control_group(root: Path) -> float | None:
+    folder = root / "sys/fs/cgroup"
+    try:
+        limit = int((folder / "memory.max").read_text())  # "max" where there is no limit
+        return (limit - int((folder / "memory.current").read_text())) / 2**20
+    except (OSError, ValueError):
+        return None
+
+
+def _physical() -> float | None:
+    """Half of the memory that is built in, on systems that say no more than that."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**21
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -24,7 +24,7 @@ import secrets
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,7 @@ from admeasure.errors import (
     ResourceError,
     UsageError,
 )
+from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.base import options_of
 from admeasure.privacy.book import Book, refuse_unless_private
@@ -79,10 +80,13 @@ class Request:
     delta: float
     seed: int | None = None
     charge_to: ChargeTo | None = None
+    limits: Limits = field(default=Limits(), kw_only=True)
 
     def __post_init__(self) -> None:
         self.workload.validate(self.schema.domain)
         self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
+        needs = self.mechanism.needs(self.schema.domain, self.workload)
+        self.limits.require(needs, self.mechanism.name)
         if self.charge_to is not None:
             refuse_unless_private(self.seed is None)
         rho_of(self.epsilon, self.delta)  # refuses what is no budget

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from admeasure.errors import DataError, ResourceError, UsageError
+from admeasure.limits import available_megabytes
 from admeasure.schema import Schema
 from admeasure.sources.duckdb import DuckDBSource, find_problems, storage_types
-from admeasure.sources.limits import available_megabytes
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 

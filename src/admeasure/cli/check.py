@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from admeasure.cli.console import progress, say, say_json
+from admeasure.domain import about, as_float
 from admeasure.errors import DataError, SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.problems import data_error
@@ -38,7 +39,11 @@ def show(data: str, schema_path: Path, *, json: bool) -> int:
         return INVALID
     domain = schema.domain
     if json:
-        facts = {"columns": len(domain), "cells": float(domain.cells()), "zeros": len(schema.zeros)}
+        facts = {
+            "columns": len(domain),
+            "cells": as_float(domain.cells()),
+            "zeros": len(schema.zeros),
+        }
         say_json(
             {
                 "ok": True,
@@ -54,7 +59,7 @@ def show(data: str, schema_path: Path, *, json: bool) -> int:
         f"OK: {called} has all {len(domain)} columns of {schema_path}, every value has a "
         f"level, there is at least one row{zeros if schema.zeros else ''}."
     )
-    say(f"The domain has {float(domain.cells()):.3g} cells. The unit is one {schema.unit.name}.")
+    say(f"The domain has {about(domain.cells())} cells. The unit is one {schema.unit.name}.")
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain, canonical
+from admeasure.domain import Columns, Domain, about, canonical
 from admeasure.errors import ReleaseError, ResourceError, SchemaError
 from admeasure.families import Codes
 from admeasure.families.rounding import rounded_counts
@@ -31,7 +31,7 @@ def check_size(domain: Domain, mechanism: str, instead: str = "aim, mst or indep
     """Refuse a domain that does not fit, with its size and what would fit."""
     if domain.cells() > MAX_CELLS:
         raise ResourceError(
-            f"{mechanism} keeps a number for each of the domain's {float(domain.cells()):.3g} "
+            f"{mechanism} keeps a number for each of the domain's {about(domain.cells())} "
             f"cells, and {MAX_CELLS:.3g} is its limit. Use {instead}, coarser bins "
             "or fewer columns."
         )

@@ -17,7 +17,7 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
@@ -69,6 +69,10 @@ class Aim:
                 f"which is measured once; it is {self.rounds}."
             )
         self._family.init(domain, zeros)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The one-way marginals; what is measured later is chosen among what fits."""
+        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

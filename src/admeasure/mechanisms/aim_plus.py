@@ -27,7 +27,7 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms import final_pass, planning
+from admeasure.mechanisms import final_pass, planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
@@ -87,6 +87,10 @@ class AimPlus:
                 f"which is measured once; it is {self.rounds}."
             )
         self._family.init(domain, zeros)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The one-way marginals; what is measured later is chosen among what fits."""
+        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

@@ -31,6 +31,9 @@ class AllZero:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload."""
 
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        return 0.0
+
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
     ) -> Division:

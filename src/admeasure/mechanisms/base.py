@@ -59,6 +59,10 @@ class Mechanism(Protocol):
         """Raise a clear error where the mechanism cannot serve this. Nothing is charged yet."""
         ...
 
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Megabytes, beside what the process holds, that a run cannot do without; `room`."""
+        ...
+
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
     ) -> Division:
@@ -81,6 +85,15 @@ class LearnsFromPublic(Protocol):
     """A mechanism that is given a public table before it is checked."""
 
     def with_public(self, public: PublicTable) -> Mechanism: ...
+
+
+@runtime_checkable
+class StartsLibraries(Protocol):
+    """A mechanism that works with a library which may fail, or end the process, when it starts."""
+
+    def start_libraries(self) -> None:
+        """Start it, or say why not; nothing is charged yet."""
+        ...
 
 
 @runtime_checkable

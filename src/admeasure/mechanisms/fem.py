@@ -29,6 +29,7 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import (
     ASSUMED_ROWS,
@@ -90,6 +91,12 @@ class Fem:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         _ = Oracle(domain, zeros, self.seconds, self.solver).engine
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Answers and two scores, for a query and its negation, of everything that is asked."""
+        asked = [q.columns for q in workload.queries]
+        return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

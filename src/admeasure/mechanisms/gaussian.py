@@ -17,6 +17,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
@@ -34,7 +35,12 @@ class Gaussian:
     summary: ClassVar[str] = "noise on every marginal of the workload; answers only, no rows"
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        """Serves every workload of marginals and thresholds."""
+        """Serves every workload of marginals and thresholds whose tables can be counted."""
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Noisy answers, measured and projected, and their record; the steps of one of them."""
+        return room.megabytes(domain, workload.marginals(), each=20, largest=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -63,7 +69,9 @@ class Gaussian:
             ]
             error = sum(min(2.0, e) for e in l1) / len(l1)
         cells = sum(sizes)
-        return Plan(items, "1", error, cells * 16 / 2**20, cells * 2e-7 + 0.01 * len(items))
+        return Plan(
+            items, "1", error, self.needs(domain, workload), cells * 2e-7 + 0.01 * len(items)
+        )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         division = self.divide(

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from admeasure.domain import Domain
-from admeasure.mechanisms import generator
+from admeasure.mechanisms import generator, room
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.course import Options
 from admeasure.mechanisms.division import Division
@@ -49,6 +49,12 @@ class Gem(Options):
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         generator.check(self.name, self, domain, workload)
         generator.check_predicates(self.name, self, self.predicates, domain)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        return generator.needs(self.name, self, domain, workload)
+
+    def start_libraries(self) -> None:
+        room.start_jax(self.name)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

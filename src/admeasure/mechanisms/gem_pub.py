@@ -19,7 +19,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError, UsageError
 from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
-from admeasure.mechanisms import generator
+from admeasure.mechanisms import generator, room
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.course import Options
 from admeasure.mechanisms.division import Division
@@ -85,6 +85,12 @@ class GemPub(Options):
             raise UsageError(
                 f"The folder of {self.save_generator} does not exist. Name another place."
             )
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        return generator.needs(self.name, self, domain, workload)
+
+    def start_libraries(self) -> None:
+        room.start_jax(self.name)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

@@ -20,10 +20,10 @@ from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.extras import need
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
-from admeasure.limits import physical_megabytes
+from admeasure.limits import MEGABYTE, physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.measurement import Measurement
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.course import PREDICATES, Course, Options
 from admeasure.mechanisms.division import (
@@ -40,7 +40,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
 from admeasure.queries import Marginal, Predicate, Query
 from admeasure.schema import Zero
-from admeasure.selectors.holding import HoldingWorst
+from admeasure.selectors.holding import MAX_CELLS, HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.selectors.top import TopCells, distinct
 from admeasure.unit import Unit
@@ -124,6 +124,13 @@ def check(name: str, options: Options, domain: Domain, workload: Workload) -> No
             f"{name}: {options.rounds:,} queries are to be measured, but the workload has "
             f"{offered:,}. Lower --rounds."
         )
+
+
+def needs(name: str, options: Options, domain: Domain, workload: Workload) -> float:
+    """The network in training, and the answers of the marginals among which is chosen."""
+    network = size_of(name, options, domain).megabytes(Layout.of(domain).width)
+    cells = sum(domain.cells(q.columns) for q in workload.queries)
+    return room.JAX_MEGABYTES + network + room.COUNTS * min(cells, MAX_CELLS) / MEGABYTE
 
 
 def check_predicates(

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
@@ -36,6 +36,9 @@ class Independent:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(shrink=self.shrink).init(domain, zeros)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

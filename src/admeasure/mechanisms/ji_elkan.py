@@ -21,8 +21,9 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from admeasure.domain import Domain
+from admeasure.domain import Domain, about
 from admeasure.errors import ResourceError, UsageError
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.division import (
     ASSUMED_ROWS,
@@ -71,9 +72,13 @@ class JiElkan:
         needed(self.public, self.name).check(domain, zeros)
         if domain.cells() > MAX_CELLS:
             raise ResourceError(
-                f"ji-elkan counts whole records, and the domain has {float(domain.cells()):.3g} of "
+                f"ji-elkan counts whole records, and the domain has {about(domain.cells())} of "
                 f"them; {MAX_CELLS:.3g} is its limit. Use pmw-pub, or fewer columns."
             )
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The counts of all records."""
+        return room.megabytes(domain, [domain.columns], each=2 * room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

@@ -16,10 +16,11 @@ from itertools import combinations
 from typing import ClassVar
 
 from admeasure.domain import Columns, Domain, canonical
-from admeasure.families import Model
-from admeasure.families.graphical.family import GraphicalFamily, Shrink
+from admeasure.errors import ResourceError
+from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
+from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.privacy.curator import Curator, sigma_for
@@ -49,7 +50,31 @@ class Mst:
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
+        model = family.init(domain, zeros)
+        pairs = sorted(self._pairs(domain), key=domain.cells)
+        if len(domain) > 1 and not family.fitting(model, pairs[:1], 1.0):
+            raise ResourceError(
+                f"mst: no pair of columns fits a model of {self.max_megabytes:g} MB. Raise "
+                "--max-megabytes, give columns fewer bins, or use independent."
+            )
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The answers of all pairs at once, and the smallest model with one for each column."""
+        pairs = self._pairs(domain)
+        least = 0
+        if pairs:
+            smallest = min(domain.levels)
+            least = smallest * (sum(domain.levels) - smallest)
+        model = min(self.max_megabytes, room.COUNTS * least / MEGABYTE)
+        counted = room.megabytes(domain, pairs, each=room.COUNTS)
+        return counted + planning.MEMORY_PER_MODEL * model
+
+    def _pairs(self, domain: Domain) -> list[Columns]:
+        """Pairs that alone fit the limit of the model."""
+        most = self.max_megabytes * MEGABYTE / room.COUNTS
+        pairs = (canonical(pair) for pair in combinations(domain.columns, 2))
+        return [pair for pair in pairs if domain.cells(pair) <= most]
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -84,7 +109,13 @@ class Mst:
         if len(one_way) > 1:
             schedule = Even(division.total(EDGES), division.total(PAIRS))
             for done in adaptive_measurements(
-                curator, workload, family, SpanningTree(), schedule, model, log
+                curator,
+                workload,
+                family,
+                SpanningTree(family, self._pairs(curator.domain)),
+                schedule,
+                model,
+                log,
             ):
                 log += done.answers
                 model = done.after
@@ -93,25 +124,46 @@ class Mst:
 
 @dataclass(frozen=True)
 class SpanningTree:
-    """Kruskal's algorithm with a private choice at each step."""
+    """Kruskal's algorithm with a private choice at each step.
+
+    A pair is considered while the model with it fits, a public rule. Columns that no such pair
+    joins to the others stay apart.
+    """
+
+    family: GraphicalFamily
+    pairs: Sequence[Columns]
 
     def select(
         self,
         curator: Curator,
         workload: Workload,
-        model: Model,
+        model: GraphicalModel,
         budget: Budget,
     ) -> Sequence[Query]:
         columns = curator.domain.columns
-        pairs = [canonical(pair) for pair in combinations(columns, 2)]
-        believed = dict(zip(pairs, model.marginals(pairs), strict=True))
-        score = MarginalError(believed, penalty=dict.fromkeys(pairs, 0.0))
+        believed = dict(zip(self.pairs, model.marginals(self.pairs), strict=True))
+        score = MarginalError(believed, penalty=dict.fromkeys(self.pairs, 0.0))
         component = {column: column for column in columns}
         tree: list[Columns] = []
         for _ in range(len(columns) - 1):
-            joining = [Marginal((a, b)) for a, b in pairs if component[a] != component[b]]
-            edge = curator.choose(score, joining, budget.select / (len(columns) - 1)).columns
+            joining = [(a, b) for a, b in self.pairs if component[a] != component[b]]
+            fitting = self._fitting(model, tree, joining)
+            if not fitting:
+                break
+            candidates = [Marginal(pair) for pair in fitting]
+            edge = curator.choose(score, candidates, budget.select / (len(columns) - 1)).columns
             tree.append(edge)
             old, new = component[edge[0]], component[edge[1]]
             component = {c: new if owner == old else owner for c, owner in component.items()}
         return [Marginal(edge) for edge in tree]
+
+    def _fitting(
+        self, model: GraphicalModel, tree: Sequence[Columns], joining: Sequence[Columns]
+    ) -> list[Columns]:
+        levels = model.domain.levels
+        largest = max(levels)
+        star = largest * (sum(levels) - largest)  # no tree of pairs has more cells
+        if not model.core.zeros and star * room.COUNTS <= self.family.max_megabytes * MEGABYTE:
+            return list(joining)
+        fitting = set(self.family.fitting(self.family.holding(model, tree), joining, 1.0))
+        return [pair for pair in joining if pair in fitting]

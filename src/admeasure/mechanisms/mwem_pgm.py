@@ -15,8 +15,9 @@ from typing import ClassVar
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
+from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import (
     ASSUMED_ROWS,
@@ -71,6 +72,12 @@ class MwemPgm:
                 f"mwem-pgm: no marginal of the workload fits a model of {self.max_megabytes:g} MB. "
                 "Raise --max-megabytes, or use aim, which answers large ones from smaller ones."
             )
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The model's answers to all marginals that fit are compared at once."""
+        most = self.max_megabytes * MEGABYTE / room.COUNTS
+        offered = [r for r in workload.marginals() if domain.cells(r) <= most]
+        return room.megabytes(domain, offered, each=room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from admeasure.domain import Domain
+from admeasure.domain import Domain, about
 from admeasure.errors import UsageError
 from admeasure.mechanisms.enumeration import MAX_RECORDS, Enumeration
 from admeasure.queries import AtLeast, Cell, Query, ThresholdCell, Where
@@ -69,7 +69,7 @@ class Oracle:
             if self.solver == "enumeration":
                 raise UsageError(
                     f"--solver enumeration looks at every record, and the domain has "
-                    f"{float(self.domain.cells()):.3g}; {MAX_RECORDS:.3g} is its limit. Use auto."
+                    f"{about(self.domain.cells())}; {MAX_RECORDS:.3g} is its limit. Use auto."
                 )
         try:
             import ortools.sat.python.cp_model  # noqa: F401

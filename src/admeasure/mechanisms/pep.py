@@ -17,6 +17,8 @@ from admeasure.families import Family
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.reweighting import W
+from admeasure.limits import MEGABYTE
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.reweighting import Loop, Measure, at_least_one, plan_of
@@ -75,6 +77,13 @@ class Pep:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_size(domain, self.name)
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Some numbers for every cell of the domain, and an answer for every query."""
+        whole = 5 * room.COUNTS * domain.cells() / MEGABYTE
+        asked = [q.columns for q in workload.queries]
+        return whole + room.megabytes(domain, asked, each=room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

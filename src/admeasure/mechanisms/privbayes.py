@@ -21,7 +21,7 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning
+from admeasure.mechanisms import planning, room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import (
     ASSUMED_ROWS,
@@ -72,6 +72,10 @@ class PrivBayes:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The one-way marginals; joints are chosen among what fits."""
+        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float

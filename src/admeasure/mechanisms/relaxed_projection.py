@@ -13,7 +13,9 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.extras import need
 from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
+from admeasure.limits import MEGABYTE
 from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import Outcome, Plan
 from admeasure.mechanisms.division import (
     ASSUMED_ROWS,
@@ -67,6 +69,16 @@ class Projection(ABC):
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check(self.name, self, domain, workload)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The rows, their gradient and what Adam remembers of it; all answers where all are
+        measured."""
+        rows = 20 * Layout.of(domain).width * product_rows(self, domain) / MEGABYTE
+        measured = workload.marginals() if self.measure == "all" else ()
+        return room.JAX_MEGABYTES + rows + room.megabytes(domain, measured, each=20, largest=40)
+
+    def start_libraries(self) -> None:
+        room.start_jax(self.name)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
@@ -135,6 +147,11 @@ def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
     return len(workload.marginals())
 
 
+def product_rows(options: Projection, domain: Domain) -> int:
+    """n'."""
+    return options.product_rows or max(64, min(1000, 16 * Layout.of(domain).width))
+
+
 def settings(
     options: Projection, domain: Domain, workload: Workload, rho: Fraction, total: float
 ) -> tuple[int, int, int]:
@@ -150,8 +167,7 @@ def settings(
     Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
     than 4 and no more than twice the number of marginals.
     """
-    width = Layout.of(domain).width
-    rows = options.product_rows or max(64, min(1000, 16 * width))
+    rows = product_rows(options, domain)
     offered = _offered(options, domain, workload)
     if options.measure == "all":
         return 1, offered, rows

@@ -18,6 +18,7 @@ from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
 from admeasure.families.reweighting import Reweighted, average
 from admeasure.loop import adaptive_measurements
+from admeasure.mechanisms import room
 from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
 from admeasure.mechanisms.division import (
     MEASUREMENT,
@@ -153,6 +154,12 @@ class OnPublicRecords:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         self.table.check(domain, zeros)
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """An answer for every query, and the table of the one that is looked at."""
+        asked = [q.columns for q in workload.queries]
+        return room.megabytes(domain, asked, each=room.COUNTS, largest=3 * room.COUNTS)
 
 
 def at_least_one(mechanism: object, *options: str) -> None:

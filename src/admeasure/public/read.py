@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 
 from admeasure.errors import AdmeasureError, DataError, UsageError
+from admeasure.limits import available_megabytes
 from admeasure.mechanisms.base import LearnsFromPublic, Mechanism
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
@@ -19,7 +20,6 @@ from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored, stored_array
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.limits import available_megabytes
 from admeasure.sources.open import is_path, is_remote
 from admeasure.sources.tables import Location, layout, locate
 

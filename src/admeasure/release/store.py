@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import AdmeasureError, ReleaseError, ResourceError, UsageError
+from admeasure.limits import available_megabytes
 from admeasure.privacy.journal import flush_folder
-from admeasure.sources.limits import available_megabytes
 from admeasure.untrusted import parse_json
 
 FORMAT = 1

@@ -31,6 +31,7 @@ import numpy as np
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError, UsageError
 from admeasure.joints import homes
+from admeasure.limits import COUNTED_CELLS
 from admeasure.sparse import SparseCounts
 
 BLOCK_ROWS = 65_536
@@ -39,7 +40,7 @@ BLOCK_ROWS = 65_536
 MAX_JOINT_CELLS = 65_536
 """The largest joint that is counted although nobody asked for it (512 KiB of counts)."""
 
-MAX_CELLS = 2**28
+MAX_CELLS = COUNTED_CELLS
 """The most cells that one call may ask for, all marginals together (2 GiB of counts)."""
 
 PASS_CELLS = 2**26

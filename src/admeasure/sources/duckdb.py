@@ -26,6 +26,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import DataError, ResourceError
+from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
@@ -37,7 +38,6 @@ from admeasure.sources.cache import CodeFile, dtypes_of
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
 from admeasure.sources.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.limits import available_megabytes
 from admeasure.sources.sql import Encoding, encoding, no_unit, unit_kind, unit_text
 from admeasure.sources.tables import MOST_LINE, Location, Part, layout, locate, without_entries
 from admeasure.sparse import SparseCounts

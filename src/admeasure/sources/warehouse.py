@@ -27,6 +27,7 @@ from admeasure.domain import Columns, canonical
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.extras import need
 from admeasure.joints import homes, summed
+from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
@@ -34,7 +35,6 @@ from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialects import Dialect, Stored
-from admeasure.sources.limits import available_megabytes
 from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse_address import parse
 from admeasure.sources.warehouse_query import NOWHERE, NotComparable, Table

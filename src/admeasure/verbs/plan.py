@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from admeasure.errors import UsageError
+from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.privacy.convert import rho_of
 from admeasure.public.read import given_public
@@ -19,6 +20,8 @@ from admeasure.verbs.given import (
     schema_of,
     workload_of,
 )
+
+TOO_LARGE = "This machine has less memory than that at present: here, fit would refuse."
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ def plan(
     """How the budget would be divided, expected error, memory and time. Touches no private data.
 
     `mechanism` may be a name, with `options` as texts. `rows` is about how many the table has, if
-    that is public; the schema may say it too. What `fit` would refuse is refused here.
+    that is public; the schema may say it too. What `fit` would refuse is refused here,
+    but for want of memory, which is noted: the plan may be for another machine.
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
@@ -80,4 +84,8 @@ def plan(
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
     made = chosen.plan(schema.domain, asked, schema.unit, rho, rows)
+    least = chosen.needs(schema.domain, asked)
+    made = replace(made, megabytes=max(made.megabytes, least))
+    if least > Limits().room():
+        made = replace(made, notes=(*made.notes, TOO_LARGE))
     return Planned(chosen, epsilon, delta, rho, schema.unit.neighbours, rows, made)

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from admeasure.domain import as_float
 from admeasure.errors import SchemaError, UsageError
 from admeasure.mechanisms import REGISTRY
 from admeasure.privacy.book import Book
@@ -90,7 +91,7 @@ def _described(schema: Schema | None) -> Json:
     return {
         "ok": True,
         "levels": {c.name: c.levels for c in schema.columns},
-        "cells": float(schema.domain.cells()),
+        "cells": as_float(schema.domain.cells()),
         "toml": schema.dumps(),
     }
 

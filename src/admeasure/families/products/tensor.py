@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, about
 from admeasure.errors import ResourceError
 from admeasure.queries import Marginal, Threshold
 
@@ -121,8 +121,8 @@ def _refuse_above(
 ) -> None:
     if cells > limit:
         raise ResourceError(
-            f"{who}: {what}the {query} has {float(cells):.3g} cells, and may have "
-            f"{float(limit):.3g}. Leave it out, or give its columns fewer bins."
+            f"{who}: {what}the {query} has {about(cells)} cells, and may have "
+            f"{about(limit)}. Leave it out, or give its columns fewer bins."
         )
 
 
