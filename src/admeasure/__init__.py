@@ -37,13 +37,25 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.rap import Rap as rap
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
     from admeasure.privacy.book import Book as Book
+    from admeasure.public.screening import screen as screen
     from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
     from admeasure.run import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
+    from admeasure.verbs.answer import answer as answer
+    from admeasure.verbs.check import check as check
+    from admeasure.verbs.draft import draft as draft
+    from admeasure.verbs.plan import plan as plan
+    from admeasure.verbs.sample import sample as sample
     from admeasure.workload import Workload as Workload
 
 _HOMES = {
+    "answer": "verbs.answer",
+    "check": "verbs.check",
+    "draft": "verbs.draft",
+    "plan": "verbs.plan",
+    "sample": "verbs.sample",
+    "screen": "public.screening",
     "Book": "privacy.book",
     "ChargeTo": "run",
     "Limits": "limits",
@@ -86,6 +98,9 @@ __all__ = [
     "aim",
     "aim_plus",
     "all_zero",
+    "answer",
+    "check",
+    "draft",
     "dualquery",
     "fem",
     "fit",
@@ -99,10 +114,13 @@ __all__ = [
     "mwem_pgm",
     "pep",
     "pep_pub",
+    "plan",
     "pmw_pub",
     "privbayes",
     "rap",
     "rap_softmax",
+    "sample",
+    "screen",
 ]
 
 

@@ -149,3 +149,24 @@ def test_nothing_but_a_release_is_replaced(release: Release, tmp_path: Path) -> 
         with pytest.raises(UsageError, match="not replaced"):
             release.save(place, overwrite=True)
         assert sorted(p.name for p in place.iterdir()) == before
+
+
+def test_the_verbs_are_plain_functions(release: Release, tmp_path: Path) -> None:
+    """What the command line does, without it: from a header to answers."""
+    table = tmp_path / "people.csv"
+    table.write_text("age,sex\n30,Female\n41,Male\n")
+    written = tmp_path / "schema.toml"
+    written.write_text(SCHEMA)
+    assert 'name = "age"' in admeasure.draft(str(table))
+    assert admeasure.check(str(table), written) == []
+    table.write_text("age,sex\n30,Female\n410,Male\n")
+    (problem,) = admeasure.check(str(table), written)
+    assert (problem.column, "410" in str(problem)) == ("age", False)
+
+    planned = admeasure.plan(written, workload="all-2way", epsilon=1, mechanism="mst", rows=500)
+    assert sum(item.total for item in planned.plan.items) == planned.rho
+    assert planned.to_json()["mechanism"] == "mst"
+
+    saved = release.save(tmp_path / "release")
+    assert admeasure.answer(saved, {"sex": "Male"}) == release.answer({"sex": "Male"})
+    assert len(admeasure.sample(saved, 5)["age"]) == 5
