@@ -32,6 +32,10 @@ from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 THIRD = Fraction(1, 3)
+
+TREE, LARGEST = 15, 16
+"""What estimation holds, in sizes of the model and of its largest pair. Measured with 3 columns of
+1,500, 2,000 and 3,000 levels and 12 of 700: between 9% less and 19% more than was held."""
 EDGES, PAIRS = "choice of an edge, each", "two-way marginals, each"
 
 
@@ -62,13 +66,12 @@ class Mst:
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The answers of all pairs at once, and the smallest model with one for each column."""
         pairs = self._pairs(domain)
-        least = 0
+        held = room.megabytes(domain, pairs, each=room.COUNTS)
         if pairs:
-            smallest = min(domain.levels)
-            least = smallest * (sum(domain.levels) - smallest)
-        model = min(self.max_megabytes, room.COUNTS * least / MEGABYTE)
-        counted = room.megabytes(domain, pairs, each=room.COUNTS)
-        return counted + planning.MEMORY_PER_MODEL * model
+            smallest, *others = sorted(domain.levels)
+            for cells, times in ((smallest * sum(others), TREE), (smallest * others[-1], LARGEST)):
+                held += times * min(self.max_megabytes, room.COUNTS * cells / MEGABYTE)
+        return held
 
     def _pairs(self, domain: Domain) -> list[Columns]:
         """Pairs that alone fit the limit of the model."""
