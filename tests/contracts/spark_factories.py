@@ -114,18 +114,20 @@ def csv(values: Values, schema: Schema, folder: Path) -> Source:
 
 
 def data_frame(values: Values, schema: Schema, _: Path) -> Source:
-    """Rows from the driver have the order they were given in, which the caller states."""
     need_spark()
-    from pyspark.sql import functions as F
+    return _open(session().createDataFrame(_arrow(values)), schema)
 
-    frame = session().createDataFrame(_arrow(values)).coalesce(1)
-    has_unit = schema.privacy.unit_column is not None
-    return _open(frame, schema, order_by=[F.monotonically_increasing_id()] if has_unit else ())
+
+def repartitioned(values: Values, schema: Schema, _: Path) -> Source:
+    """Rows in five partitions, in an order that is none, and read again for every count."""
+    need_spark()
+    return _open(session().createDataFrame(_arrow(values)).repartition(5), schema, keep=False)
 
 
 FACTORIES: dict[str, Factory] = {
     "spark parquet parts": parquet_parts,
     "spark csv": csv,
     "spark DataFrame": data_frame,
+    "spark repartitioned": repartitioned,
 }
 GAPS = {"test_at_most_so_many_rows_of_a_unit_are_counted_by_their_hash": "stored order"}

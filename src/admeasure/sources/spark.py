@@ -8,8 +8,8 @@ others out; before it values are codes already.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What Spark
 says of an error is dropped, since it may quote the table. At most `max_rows_per_unit` rows of each
-unit are counted, and which ones depends on the rows of that unit alone: this is what every
-sensitivity rests on.
+unit are counted, and which ones depends on the rows of that unit alone (`schema.units`): this is
+what every sensitivity rests on. Partitions, files and the order in which Spark reads play no part.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
+from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
 from admeasure.sources.spark_job import Progress, collect, is_remote, let_go, let_go_later
+from admeasure.sources.spark_plan import check_fixed
 from admeasure.sources.spark_ship import ship
 from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
 from admeasure.sources.spark_task import (
@@ -54,7 +56,8 @@ _FEW_ROWS = 4
 """A marginal with more than so many cells a row travels as the cells that occur."""
 _BYTES = "UTF8_BINARY"
 """The collation that is none."""
-_LOST_UNIT = "has rows without a unit", "give every row its unit, or remove it"
+_EXACT = {"float": 2**24, "double": 2**53}
+"""Below these every whole number is a number of its own."""
 
 
 def open_spark(
@@ -88,10 +91,8 @@ class SparkSource:
     the table; without `keep`, or after `close`, each count does so for all of them. A table that
     has changed by then is an error where its number of rows has.
 
-    The rows that are kept of a unit are the first ones in stored order for files in Parquet, CSV
-    and ORC (by name of file, and as they lie in it), the first ones by `order_by` where it is
-    given, and for tables and DataFrames, which have no order, those that come first by a hash of
-    unit and codes.
+    The rows that are kept of a unit are those that come first by a hash of unit and codes, or by
+    `order_by` where it is given, and then by the hash. Rows that still tie are equal in all counts.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class SparkSource:
         ship_code: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        table = spark_table(data, order_by)
+        table = spark_table(data, order_by, has_units=schema.privacy.unit_column is not None)
         self._table = _Table(table, schema, progress, ship_code=ship_code)
         self._kept: DataFrame | None = None
         if keep and table.keep:
@@ -169,7 +170,8 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
-    table = _Table(spark_table(data), schema, None, ship_code=True)
+    found = spark_table(data, has_units=schema.privacy.unit_column is not None)
+    table = _Table(found, schema, None, ship_code=True)
     found, rows, _, _ = table.scan(schema.names, (), ())
     return found if rows else [*found, NO_ROWS]
 
@@ -194,7 +196,9 @@ class _Table:
             # Only a limit of rows a unit needs an order, and reading it is not free.
             order = table.order if schema.privacy.unit_column is not None else ()
             self._orders = [f"o{i}" for i in range(len(order))]
-            self._frame = table.frame.select("*", *order).toDF(*places, *self._orders)
+            ordered = table.frame.select("*", *order)
+            check_fixed(table.frame, self.words, ordered, schema.privacy.unit_column)
+            self._frame = ordered.toDF(*places, *self._orders)
             # Texts are compared byte by byte, whatever the table's collation says.
             for place, stored in zip(places, self._types, strict=False):
                 if getattr(stored, "collation", _BYTES) != _BYTES:
@@ -213,8 +217,8 @@ class _Table:
         found = list(self._absent)
         for name, marks in zip(names, seen.marks, strict=True):
             found += refusals(self.schema.column(name), marks)
-        if seen.has_lost_units:
-            found.append(Problem(self._unit, *_LOST_UNIT))
+        found += [without_unit(self._unit)] * seen.has_lost_units
+        found += [inexact_unit(self._unit)] * seen.has_inexact_units
         return found
 
     def _present(self, names: Sequence[str]) -> Columns:
@@ -310,20 +314,22 @@ class _Table:
                 f"Column {quoted(self._unit)} cannot name units: its values cannot be compared. "
                 "Use texts, numbers or dates."
             )
-        unit = F.col(f"k{place}")
-        if unit_type.typeName() in {"float", "double"}:
-            unit = F.when(~F.isnan(unit), unit)
-        # An order by value needs every column, or marginals would be of different rows.
-        every = names if self._orders else self._present(self.schema.names)
+        unit = F.expr(_unit(f"k{place}", unit_type.typeName()))
+        lost = F.expr(_no_unit(f"k{place}", unit_type.typeName()))
+        # The order is made of every column, or marginals would be of different rows.
+        every = self._present(self.schema.names)
         order = [F.col(name) for name in self._orders]
-        stored = self._frame.select(unit.alias("u"), *order, *self._stored(every), *self._flags())
+        named = unit.alias("u"), lost.alias("lost")
+        stored = self._frame.select(*named, *order, *self._stored(every), *self._flags())
         codes = [f"c{i}" for i in range(len(every))]
-        fields = [f for f in stored.schema.fields if f.name == "u" or f.name in self._orders]
+        passed = ("u", "lost", *self._orders)
+        fields = [f for f in stored.schema.fields if f.name in passed]
         fields += [StructField(code, IntegerType()) for code in codes]
         fields.append(StructField("broken", BooleanType()))
-        encode = Encode(self._layout(every), ("u", *self._orders))
+        encode = Encode(self._layout(every), passed)
         coded = stored.mapInArrow(encode, StructType(fields))
-        first = order or [F.xxhash64("u", *codes), *map(F.col, codes)]
+        hashed = F.md5(F.concat_ws("|", *(F.col(name).cast("string") for name in ("u", *codes))))
+        first = *order, hashed, *map(F.col, codes)
         number = F.row_number().over(Window.partitionBy("u").orderBy(*first))
         refused = F.col("u").isNull() | F.col("broken")
         for code in codes:
@@ -332,7 +338,20 @@ class _Table:
             (F.col("n") <= self.schema.privacy.max_rows_per_unit) | refused
         )
         asked = [F.col(f"c{every.index(name)}").alias(f"c{i}") for i, name in enumerate(names)]
-        return kept.select(*asked, F.col("broken"), F.col("u").isNull().alias("lost"))
+        inexact = F.col("u").isNull() & ~F.col("lost")
+        return kept.select(*asked, F.col("broken"), F.col("lost"), inexact.alias("inexact"))
+
+
+def _unit(x: str, type_name: str) -> str:
+    """A value that names a unit, in SQL; NULL for what names none, or not exactly."""
+    if type_name not in _EXACT:
+        return x
+    exact = f"{x} = CAST(rint({x}) AS DOUBLE) AND abs({x}) < {_EXACT[type_name]}"
+    return f"CASE WHEN NOT isnan({x}) AND {exact} THEN CAST({x} AS BIGINT) END"
+
+
+def _no_unit(x: str, type_name: str) -> str:
+    return f"({x} IS NULL OR isnan({x}))" if type_name in _EXACT else f"({x} IS NULL)"
 
 
 def _is_plain(stored: Any, *, or_bytes: bool = False) -> bool:

@@ -52,6 +52,8 @@ _OPTIONS = {"format", "master", "table", "keep"}
 _TABLE = re.compile(r"[^\s/\\:?*]+")
 _LOGIN = re.compile(r"[^/]*:/*[^/]*:.*@|jdbc:", re.IGNORECASE)
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_.]{2,80}")
+_LOGS = "DataFrameQueryContextLogger", "SQLQueryContextLogger"
+"""Where pyspark writes errors, with the values in them, when it makes an exception of one."""
 _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "maxResultSize")
 
 
@@ -78,8 +80,8 @@ class Address:
 
 @dataclass(frozen=True)
 class SparkTable:
-    """Rows that Spark can read. `order` says which rows of a unit come first; without it their
-    order is made of their values. `keep`: whether their codes may stay in the executors."""
+    """Rows that Spark can read. `order` says which rows of a unit come first; those that it leaves
+    equal go by their values. `keep`: whether their codes may stay in the executors."""
 
     frame: DataFrame
     words: str
@@ -146,15 +148,17 @@ def _options(query: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def spark_table(data: Any, order_by: Sequence[Any] = ()) -> SparkTable:
-    """The table that a DataFrame is or an address names. `order_by`: names or pyspark columns."""
+def spark_table(data: Any, order_by: Sequence[Any] = (), *, has_units: bool = False) -> SparkTable:
+    """The table that a DataFrame is or an address names. `order_by`: names or pyspark columns. With
+    `has_units` files that store a column in different types are refused, since Spark would read
+    some of them as what they are not."""
     from pyspark.sql import DataFrame
 
     if isinstance(data, str):
         address = parse(data)
         session = _session(address.master)
         with spoken(address.words):
-            found = replace(_open(session, address), keep=address.keep)
+            found = replace(_open(session, address, merge=has_units), keep=address.keep)
     elif isinstance(data, DataFrame):
         found = SparkTable(data, "the DataFrame")
     else:
@@ -174,27 +178,18 @@ def _order(frame: DataFrame, given: Any) -> Column:
     return frame["`" + given.replace("`", "``") + "`"]
 
 
-def _open(session: SparkSession, address: Address) -> SparkTable:
+def _open(session: SparkSession, address: Address, *, merge: bool) -> SparkTable:
     if address.table is not None:
         return SparkTable(session.table(address.table), address.words)
     assert address.path is not None
     if address.format == "csv":
         frame = _csv(session, address.path)
     else:
-        frame = session.read.format(str(address.format)).load(address.path)
-    return SparkTable(frame, address.words, _stored_order(frame, str(address.format)))
-
-
-def _stored_order(frame: DataFrame, form: str) -> tuple[Column, ...]:
-    """Files by name, and rows as they lie in a file."""
-    from pyspark.sql import functions as F
-
-    if form == "delta":  # a table's files have no order of their own
-        return ()
-    stored = frame.metadataColumn("_metadata")
-    if form == "parquet":
-        return stored["file_path"], stored["row_index"]
-    return stored["file_path"], stored["file_block_start"], F.monotonically_increasing_id()
+        reader = session.read.format(str(address.format))
+        if merge and address.format in {"parquet", "orc"}:
+            reader = reader.option("mergeSchema", value=True)
+        frame = reader.load(address.path)
+    return SparkTable(frame, address.words)
 
 
 def _csv(session: SparkSession, path: str) -> DataFrame:
@@ -264,11 +259,19 @@ def spoken(words: str) -> Iterator[None]:
     """Turns an error of Spark into one of ours, which quotes nothing of it but its condition."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
+    logs = [PySparkLogger.getLogger(name) for name in _LOGS]
+    were = [log.disabled for log in logs]
+    for log in logs:
+        log.disabled = True
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise _translated(error, words) from None
+    finally:
+        for log, was in zip(logs, were, strict=True):
+            log.disabled = was
 
 
 def _translated(error: Exception, words: str) -> AdmeasureError:
@@ -283,6 +286,12 @@ def _translated(error: Exception, words: str) -> AdmeasureError:
         return UsageError(
             f"The Python of Spark's executors lacks {lacking[1]}. Install it there, or ship it "
             "with spark.archives."
+        )
+    if "CANNOT_MERGE" in said:
+        return DataError(
+            f"The files of {words} store a column in different types, so that rows of one unit "
+            "cannot be told from those of others. Store it in one type, as texts or as whole "
+            "numbers."
         )
     condition = _condition(error)
     if condition in {"PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"}:

@@ -37,7 +37,8 @@ _COUNTS = pa.schema([("part", pa.int32()), ("cells", pa.binary()), ("counts", pa
 _OUTPUT_BYTES = 4 * 2**20
 # One row short of the size from which a `Counter` takes a second thread: a task has one core.
 _BLOCK = BLOCK_ROWS - 1
-_HEAD = 3
+_HEAD = 4
+_FLAGS = ("broken", "lost", "inexact")
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,14 @@ class Seen:
     rows: int
     is_broken: bool
     has_lost_units: bool
+    has_inexact_units: bool
     marks: tuple[tuple[Refusal, ...], ...]
 
     @classmethod
     def unpack(cls, head: np.ndarray) -> Seen:
         per_column = head[_HEAD:].reshape(-1, len(Refusal)) > 0
         found = tuple(tuple(r for r in Refusal if row[-r - 1]) for row in per_column)
-        return cls(int(head[0]), bool(head[1]), bool(head[2]), found)
+        return cls(int(head[0]), *(bool(flag) for flag in head[1:_HEAD]), found)
 
 
 @dataclass(frozen=True)
@@ -252,9 +254,9 @@ def _codes(
 ) -> dict[str, np.ndarray] | None:
     """The codes of a block; its rows and what it breaks are noted in `head`."""
     head[0] += table.num_rows
-    flags = [name for name in ("broken", "lost") if name in table.column_names]
-    for name in flags:
-        head[1 + (name == "lost")] |= bool(np.asarray(table[name]).any())
+    for place, name in enumerate(_FLAGS, start=1):
+        if name in table.column_names:
+            head[place] |= bool(np.asarray(table[name]).any())
     seen = head[_HEAD:].reshape(-1, len(Refusal))
     try:
         if is_coded:

@@ -32,6 +32,7 @@ from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
+from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialects import Dialect, Stored
@@ -60,7 +61,6 @@ class Database(Protocol):
     words: str
     dialect: Dialect
     relation: str
-    order: tuple[str, ...]
 
     def names(self) -> list[str]: ...
     def known_as(self, name: str) -> str: ...
@@ -200,7 +200,6 @@ class WarehouseSource:
             database.relation,
             tuple(database.stored(names)),
             schema,
-            database.order,
         )
 
     @property
@@ -244,11 +243,10 @@ class WarehouseSource:
         for name in self._present:
             marks = [refusal for column, refusal in broken if column == name]
             problems += refusals(self._schema.column(name), marks)
-        if self._table.unit is not None and found[-1]:
-            advice = "give every row its unit, or remove it"
-            problems.append(
-                Problem(self._schema.privacy.unit_column, "has rows without a unit", advice)
-            )
+        if self._table.unit is not None:
+            without, inexact = map(bool, found[-2:])
+            unit = self._schema.privacy.unit_column
+            problems += [without_unit(unit)] * without + [inexact_unit(unit)] * inexact
         return problems
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:

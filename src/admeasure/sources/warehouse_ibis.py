@@ -20,6 +20,7 @@ from admeasure.sources.dialects.bigquery import BigQuery
 from admeasure.sources.dialects.snowflake import Snowflake
 from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse_address import Address
+from admeasure.sources.warehouse_views import Refused, check, refusal
 
 DIALECTS: dict[str, type[Dialect]] = {"bigquery": BigQuery, "snowflake": Snowflake}
 _BATCH_ROWS = 100_000
@@ -28,15 +29,18 @@ _BATCH_ROWS = 100_000
 class IbisDatabase:
     """One table expression of a backend of ibis."""
 
-    order: tuple[str, ...] = ()
-
     def __init__(self, table: Any, words: str) -> None:
         self._backend = table.get_backend()
         self.words = words
         self.dialect = DIALECTS[self._backend.name]()
         self._types = dict(table.schema().items())
         with self._guarded():
-            self.relation = f"({self._backend.compile(table)}) AS stored"
+            query = self._backend.compile(table)
+        try:
+            check(query, self._backend.name, lambda _: None)
+        except Refused as refused:
+            raise refusal(words, refused) from None
+        self.relation = f"({query}) AS stored"
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

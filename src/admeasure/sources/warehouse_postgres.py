@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from psycopg import errors
+from sqlglot import exp
 
 from admeasure.errors import AdmeasureError, DataError, ResourceError
 from admeasure.schema.values import quoted
@@ -27,12 +28,24 @@ from admeasure.sources.dialects import Stored
 from admeasure.sources.dialects.postgres import Postgres, cut_name, stored
 from admeasure.sources.warehouse_address import Address
 from admeasure.sources.warehouse_query import NotComparable
+from admeasure.sources.warehouse_views import Refused, check, refusal
 
 _PATIENCE_SECONDS = 15
 _HEADER_BYTES = 19
 _BATCH_BYTES = 4 * 2**20
-_WITH_ROW_ADDRESS = {"r", "p", "m"}
-"""Tables, partitioned tables and materialised views: rows of these have a `ctid`."""
+_RELATION = """
+SELECT c.oid, c.relkind::text, EXISTS (
+  SELECT FROM pg_catalog.pg_attribute a
+  JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
+  WHERE a.attrelid = c.oid AND a.attnum > 0
+  AND (t.typname = 'citext' OR NOT coalesce(k.collisdeterministic, true))
+)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = pg_catalog.to_regclass(%s) AND c.relkind IN ('r', 'p', 'm', 'v', 'f')
+AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
+"""A table or view: its number, its kind, and whether different texts of it are equal."""
 
 
 class PostgresDatabase:
@@ -43,14 +56,11 @@ class PostgresDatabase:
         self.words = address.words
         self._connection = _connect(_parameters(address), address)
         self._begin()
-        name = ".".join(map(self.dialect.identifier, address.table))
-        try:
-            kind = self._find(name)
-        except BaseException:
-            self.close()
-            raise
-        self.relation = name
-        self.order = ("tableoid", "ctid") if kind in _WITH_ROW_ADDRESS else ()
+        self.relation = ".".join(map(self.dialect.identifier, address.table))
+        with self._or_closed():
+            oid, kind = self._find(self.relation)
+            if kind == "v":
+                self._check_view(oid)
 
     @classmethod
     def of_query(cls, connection: psycopg.Connection, query: str) -> PostgresDatabase:
@@ -65,7 +75,8 @@ class PostgresDatabase:
         database._connection = _connect(parameters, database.address)
         database._begin()
         database.relation = f"({query}) AS stored"
-        database.order = ()
+        with database._or_closed():
+            database._check_query(query)
         return database
 
     def close(self) -> None:
@@ -88,10 +99,46 @@ class PostgresDatabase:
             if timeout:
                 cursor.execute(f"SET LOCAL statement_timeout = {timeout * 1000}".encode())
 
-    def _find(self, name: str) -> str:
+    @contextmanager
+    def _or_closed(self) -> Iterator[None]:
+        try:
+            yield
+        except Refused as refused:
+            self.close()
+            raise refusal(self.words, refused) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_view(self, oid: int) -> None:
+        with self._guarded() as cursor:
+            cursor.execute("SAVEPOINT names")
+            # Whatever is not built in is written with its schema then.
+            cursor.execute("SET LOCAL search_path = ''")
+            found = cursor.execute("SELECT pg_catalog.pg_get_viewdef(%s::oid)", [oid]).fetchone()
+            cursor.execute("ROLLBACK TO SAVEPOINT names")
+        self._check_query(str(found and found[0]))
+
+    def _check_query(self, query: str) -> None:
+        check(query, "postgres", self._check_relation)
+
+    def _check_relation(self, table: exp.Table) -> None:
+        """A table or view that a view reads."""
+        name = ".".join(self.dialect.identifier(part.name) for part in table.parts)
+        with self._guarded() as cursor:
+            found = cursor.execute(_RELATION.encode(), [name]).fetchone()
+        if found is None:
+            raise Refused("it reads what is no table of the database")
+        oid, kind, has_equal_texts = found
+        if has_equal_texts:
+            raise Refused("it reads texts with a collation, of which any spelling may be taken")
+        if kind == "v":
+            self._check_view(oid)
+
+    def _find(self, name: str) -> tuple[int, str]:
         with self._guarded() as cursor:
             found = cursor.execute(
-                "SELECT relkind::text FROM pg_catalog.pg_class "
+                "SELECT oid, relkind::text FROM pg_catalog.pg_class "
                 "WHERE oid = pg_catalog.to_regclass(%s) AND relkind IN ('r', 'p', 'm', 'v', 'f')",
                 [name],
             ).fetchone()
@@ -100,7 +147,7 @@ class PostgresDatabase:
                 f"There is no {self.words} that the user may see. Check the names (case counts), "
                 "and that the user may use the schema."
             )
-        return found[0]
+        return found
 
     def names(self) -> list[str]:
         """The names of all columns; the user may see them without a right to read any."""

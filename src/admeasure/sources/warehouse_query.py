@@ -8,8 +8,9 @@ columns and the unit's only, and returns aggregates: rows do not leave.
 - `cells` counts joint tables. A cell is one whole number, its place in the flat array of all joints
   of the statement, so that any set of joints travels as two columns: place and count.
 
-Where the schema limits the rows of a unit, `row_number()` keeps the first of each, in the order
-of `Table.order`, which depends on nothing but the unit's own rows.
+Where the schema limits the rows of a unit, `row_number()` keeps the first of each by a hash of unit
+and codes, and then by the codes (`schema.units`): which ones depends on nothing but the unit's own
+rows, and rows that still tie are equal to every count.
 """
 
 from __future__ import annotations
@@ -36,14 +37,12 @@ class NotComparable(DataError):
 
 @dataclass(frozen=True)
 class Table:
-    """What stands after FROM, how its columns are stored, and what orders the rows of a unit:
-    expressions of the stored table, or none, and then a fingerprint of the rows themselves."""
+    """What stands after FROM, and how its columns are stored."""
 
     dialect: Dialect
     relation: str
     columns: tuple[Stored, ...]
     schema: Schema
-    order: tuple[str, ...] = ()
     stored: Mapping[str, Stored] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +55,7 @@ class Table:
 
     def sound(self) -> str:
         """One row: the number of rows, then of values with a level in each column of the schema,
-        then of rows with a unit where there is one."""
+        then of rows with an exact unit where there is one."""
         names = self.schema.names
         rows = self._encoded(names, self._levels(names), with_unit=True)
         asked = [f"COUNT(c{i})" for i in range(len(names))]
@@ -72,14 +71,19 @@ class Table:
         return f"SELECT COALESCE(SUM({within}), 0) FROM ({counts}) k"
 
     def broken(self, names: Columns) -> tuple[str, list[tuple[str, Refusal]]]:
-        """One row: for each column and rule of the list, 1 where some row breaks it; last the
-        same for rows without a unit, where there is one; first the number of rows."""
+        """One row: for each column and rule of the list, 1 where some row breaks it; last, where
+        there is a unit, the same for rows without one and for rows whose unit is not exact; first
+        the number of rows."""
         asked = list(itertools.product(names, Refusal))
         marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
         rows = self._encoded(names, marks, with_unit=True)
         place = {name: i for i, name in enumerate(names)}
         found = [f"MAX(CASE WHEN c{place[n]} = ({int(r)}) THEN 1 ELSE 0 END)" for n, r in asked]
-        found += ["MAX(CASE WHEN u IS NULL THEN 1 ELSE 0 END)"] if self.unit is not None else []
+        if self.unit is not None:
+            found += [
+                f"MAX(CASE WHEN {flaw} THEN 1 ELSE 0 END)"
+                for flaw in ("lost = 1", "u IS NULL AND lost = 0")
+            ]
         # A code is compared with every mark, and computed once.
         return (
             f"SELECT {', '.join(['COUNT(*)', *found])} FROM ({rows}{self.dialect.fence}) s",
@@ -124,25 +128,18 @@ class Table:
         """The codes of the rows within the limit of their unit."""
         if self.unit is None:
             return self._encoded(names, self._levels(names), with_unit=False)
-        everything = self.schema.names if not self.order else names
+        # The order is made of every column, or marginals would be of different rows.
+        everything = self.schema.names
         rows = self._encoded(everything, self._levels(everything), with_unit=True)
-        if self.order:
-            order = ", ".join(f"o{i}" for i in range(len(self.order)))
-        else:
-            # Rows with equal codes are equal to every count, so that this order decides all.
-            codes = [f"COALESCE(c{i}, {NOWHERE})" for i in range(len(everything))]
-            unit = self.dialect.text_of("u", self._unit_text())
-            order = self.dialect.fingerprint([unit, *codes])
+        codes = [f"COALESCE(c{i}, {NOWHERE})" for i in range(len(everything))]
+        unit = self.dialect.unit_text("u", self.unit)
+        order = ", ".join([self.dialect.fingerprint([unit, *codes]), *codes])
         codes = [f"c{everything.index(name)} AS c{i}" for i, name in enumerate(names)]
         ranked = (
             f"SELECT s.*, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS r FROM ({rows}) s"
         )
         most = self.schema.privacy.max_rows_per_unit
         return f"SELECT {', '.join(codes)} FROM ({ranked}) k WHERE r <= {most}"
-
-    def _unit_text(self) -> Stored:
-        assert self.unit is not None
-        return Stored("u", Storage.WHOLE, "")  # already compared byte by byte; only written out
 
     def _levels(self, names: Iterable[str]) -> dict[str, dict[Refusal, str]]:
         found = {}
@@ -155,8 +152,8 @@ class Table:
     def _encoded(
         self, names: Columns, marks: Mapping[str, Mapping[Refusal, str]], *, with_unit: bool
     ) -> str:
-        """Rows as c0, c1, … (and u, the unit, and o0, …, their order). Each step is a query of its
-        own, so that nothing is computed twice."""
+        """Rows as c0, c1, … (and u, the unit, and whether there is none). Each step is a query of
+        its own, so that nothing is computed twice."""
         d = self.dialect
         encodings = [
             encoding(self.schema.column(name), self.stored[name], i, d)
@@ -165,9 +162,10 @@ class Table:
         columns = [f"{d.identifier(name)} AS x{i}" for i, name in enumerate(names)]
         extra = []
         if with_unit and self.unit is not None:
-            columns.append(f"{self._unit_key(d.identifier(self.unit.name))} AS u")
-            columns += [f"{expression} AS o{i}" for i, expression in enumerate(self.order)]
-            extra = ["u", *(f"o{i}" for i in range(len(self.order)))]
+            stored = d.identifier(self.unit.name)
+            columns.append(f"{self._unit_key(stored)} AS u")
+            columns.append(f"CASE WHEN {self._no_unit(stored)} THEN 1 ELSE 0 END AS lost")
+            extra = ["u", "lost"]
         rows = f"SELECT {', '.join(columns) or '1 AS one'} FROM {self.relation}"
         for step in (
             [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed],
@@ -182,12 +180,23 @@ class Table:
         return f"SELECT {', '.join(codes + extra) or '1 AS one'} FROM ({rows}) s"
 
     def _unit_key(self, x: str) -> str:
-        """A value that names a unit, with NULL for what is not a value."""
+        """A value that names a unit, with NULL for what names none, or not exactly."""
         assert self.unit is not None
         if self.unit.storage is Storage.TEXT:
             return self.dialect.text_of(x, self.unit)
         nan = self.dialect.nan(x, self.unit)
-        return x if nan is None else f"CASE WHEN {nan} THEN NULL ELSE {x} END"
+        if nan is None:
+            return x
+        if self.unit.storage is Storage.REAL:
+            most = 2**24 if self.unit.type in _SINGLE else 2**53
+            whole = self.dialect.whole_of(x, self.unit, exact=False)
+            return f"CASE WHEN NOT ({nan}) AND abs({x}) < {most} THEN {whole} END"
+        return f"CASE WHEN {nan} THEN NULL ELSE {x} END"
+
+    def _no_unit(self, x: str) -> str:
+        assert self.unit is not None
+        nan = self.dialect.nan(x, self.unit)
+        return f"{x} IS NULL" if nan is None else f"{x} IS NULL OR {nan}"
 
 
 def _places(joints: Sequence[Columns], domain: Domain, code: Mapping[str, str]) -> Iterator[str]:
@@ -201,5 +210,7 @@ def _places(joints: Sequence[Columns], domain: Domain, code: Mapping[str, str]) 
         before += domain.cells(joint)
 
 
+_SINGLE = {"float4", "float32"}
+"""Numbers of 32 bits: PostgreSQL's, and those of ibis."""
 _BIG = "BIGINT"
 """Known to all dialects here (BigQuery has it as another name of INT64)."""

@@ -95,9 +95,18 @@ class Dialect(ABC):
         """The number of the last start that is not above a value; the first never is."""
         return _halved(value, starts, 0)
 
+    def unit_text(self, u: str, stored: Stored) -> str:
+        """The text of a value that names a unit (`admeasure.schema.units`)."""
+        match stored.storage:
+            case Storage.TEXT:
+                return u
+            case Storage.REAL:  # by now the whole number that it is
+                return self.text_of(u, Stored("u", Storage.WHOLE, ""))
+        return self.text_of(u, stored)
+
     @abstractmethod
     def fingerprint(self, parts: Sequence[str]) -> str:
-        """A fixed text that mixes all parts (texts and codes), for an order without a meaning."""
+        """The MD5, in hexadecimal digits, of all parts (texts and codes) with a bar between."""
 
 
 def _halved(value: str, starts: Sequence[str], first: int) -> str:

@@ -170,6 +170,11 @@ class Postgres(Dialect):
         kind = "float8" if real else "bigint"
         return f"width_bucket(({value})::{kind}, ARRAY[{', '.join(starts)}]::{kind}[]) - 1"
 
+    def unit_text(self, u: str, stored: Stored) -> str:
+        if stored.storage is Storage.DECIMAL:  # 1.0 and 1.00 are one unit
+            return super().unit_text(f"trim_scale({u})", stored)
+        return super().unit_text(u, stored)
+
     def fingerprint(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws('|', {', '.join(parts)})) COLLATE \"C\""
 

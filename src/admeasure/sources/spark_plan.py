@@ -1,0 +1,170 @@
+"""What a DataFrame or view of Spark may do: give the same rows whenever it is read.
+
+Spark runs a plan anew for every count whose codes are not kept, and for every task that is lost.
+Rows that depend on chance, on the clock, on partitions, or on a number of rows that is cut off,
+would make the rows that are counted of one unit depend on those of others. So the analysed plan is
+compared with a list of what is known to be a function of the stored rows alone; whatever is not on
+the list is refused. What was written into a table is fixed, and is read.
+
+Code of the user (UDFs that are said to be deterministic, RDDs) is taken at its word: it must give
+each row by itself, and the same whenever it runs.
+
+No row is looked at here. Messages name a step of the plan and never a constant of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from admeasure.errors import DataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_STEPS = """
+Project Filter SubqueryAlias View LogicalRelation LogicalRDD LocalRelation HiveTableRelation
+UnresolvedCatalogRelation DataSourceV2Relation DataSourceV2ScanRelation RelationV2 Relation
+OneRowRelation Range Union Join
+Aggregate Deduplicate Distinct Intersect Except Repartition RepartitionByExpression
+RebalancePartitions Sort ResolvedHint UnresolvedHint WithCTE CTERelationDef CTERelationRef
+InMemoryRelation
+"""
+_AGGREGATES = {"count", "min", "max", "bool_and", "bool_or", "every", "some", "any"}
+"""Aggregates that neither an order nor rounding changes."""
+_CHANGING = re.compile(
+    r"\b(current_\w+|now|curdate|localtimestamp|unix_timestamp|user|session_user|session_window|"
+    r"any_value|scalar-subquery|lateral-subquery|variablereference)\b[ (#]"
+)
+_FUNCTION = re.compile(r"([A-Za-z_][\w.]*)\(")
+_WORDS = {
+    "GlobalLimit": "it has a limit",
+    "LocalLimit": "it has a limit",
+    "Offset": "it has an offset",
+    "Sample": "it draws a sample",
+    "Window": "it has a window function",
+}
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+
+
+class _Refused(Exception):
+    """What a plan does that is not on the list."""
+
+
+def check_fixed(frame: DataFrame, words: str, order: DataFrame, unit: str | None) -> None:
+    """Raises a `DataError` unless a frame gives the same rows at every scan. `order` is the frame
+    with what orders the rows of a unit: it may look at a row and nothing else. Units that a union
+    brings to one type by itself are refused: that merges some of them and splits others."""
+    try:
+        if _is_remote(frame):
+            _check_text(order)
+            return
+        plan = frame._jdf.queryExecution().analyzed()
+        catalyst = frame.sparkSession._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]
+        _check(plan, unit, catalyst.expressions.Cast)
+        ordered = order._jdf.queryExecution().analyzed()
+        if ordered.nodeName() != "Project" or not ordered.deterministic():
+            raise _Refused("order_by depends on chance or on other rows")
+        _check_expressions(ordered)
+    except _Refused as refused:
+        raise DataError(
+            f"{words[0].upper()}{words[1:]} cannot be read as it stands: {refused}, so that its "
+            "rows may not be the same at every scan. Write it into a table or a file first."
+        ) from None
+
+
+def _check(plan: Any, unit: str | None, casts: Any) -> None:
+    if not plan.deterministic():
+        raise _Refused("it depends on chance, on partitions or on the order of rows")
+    for step in _steps(plan):
+        name = step.nodeName()
+        if name not in _STEPS.split():
+            raise _Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+        _check_expressions(step)
+        if name == "Aggregate":
+            _check_aggregates(step)
+        if name == "Deduplicate" and step.keys().size() < step.output().size():
+            raise _Refused("it drops duplicates by some of its columns")
+        if name == "Union" and unit is not None:
+            _check_union(step, unit, casts)
+    below = plan.subqueriesAll()
+    for i in range(below.size()):
+        _check(below.apply(i), None, casts)
+
+
+def _steps(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for i in range(children.size()):
+        yield from _steps(children.apply(i))
+
+
+def _check_expressions(step: Any) -> None:
+    if found := _CHANGING.search(step.expressions().mkString(" ; ").lower() + " "):
+        raise _Refused(f"it has {found[1]!r}, which is not on the list")
+
+
+def _check_aggregates(step: Any) -> None:
+    expressions = step.aggregateExpressions()
+    for i in range(expressions.size()):
+        for found in _aggregates(expressions.apply(i)):
+            if found.lower() not in _AGGREGATES:
+                raise _Refused(f"it has {found!r}, which is not on the list")
+
+
+def _aggregates(expression: Any) -> Iterator[str]:
+    if expression.getClass().getSimpleName() == "AggregateExpression":
+        yield expression.aggregateFunction().prettyName()
+        return
+    children = expression.children()
+    for i in range(children.size()):
+        yield from _aggregates(children.apply(i))
+
+
+def _check_union(step: Any, unit: str, companion: Any) -> None:
+    """Whether Spark itself brought the units of a union to one type. Where none of its columns has
+    the unit's name, any may be the unit."""
+    output, children = step.output(), step.children()
+    names = [output.apply(i).name().lower() for i in range(output.size())]
+    places = [i for i, name in enumerate(names) if name == unit.lower()] or range(len(names))
+    for i in range(children.size()):
+        child = children.apply(i)
+        if child.nodeName() != "Project":
+            continue
+        if any(_is_widened(child.projectList().apply(j), companion) for j in places):
+            raise _Refused("parts of a union store its units in different types")
+
+
+def _is_widened(expression: Any, companion: Any) -> bool:
+    """Whether a column is a cast that nobody asked for, to other than a larger whole number."""
+    if expression.getClass().getSimpleName() != "Alias":
+        return False
+    cast = expression.child()
+    if cast.getClass().getSimpleName() != "Cast":
+        return False
+    if not cast.getTagValue(companion.USER_SPECIFIED_CAST()).isEmpty():
+        return False
+    return not {cast.dataType().catalogString(), cast.child().dataType().catalogString()} <= _WHOLE
+
+
+def _is_remote(frame: DataFrame) -> bool:
+    return type(frame).__module__.startswith("pyspark.sql.connect")
+
+
+def _check_text(frame: DataFrame) -> None:
+    """Spark Connect shows a plan as a text and no more: only steps that are plain are read."""
+    text = frame._explain_string(extended=True)  # pyright: ignore[reportAttributeAccessIssue]
+    analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+    lines = analysed.strip().splitlines()[1:]
+    if not lines:
+        raise _Refused("its plan is not shown")
+    for line in lines:
+        step = line.lstrip(" :+-")
+        name = step.partition(" ")[0].partition("[")[0]
+        if name not in _STEPS.split() or name in {"Aggregate", "Deduplicate", "Union"}:
+            raise _Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+        if name in {"Project", "Filter", "Join", "Sort"} and (
+            " more fields" in step or set(_FUNCTION.findall(step)) - {"cast", "isnotnull", "isnull"}
+        ):
+            raise _Refused("it computes columns")
