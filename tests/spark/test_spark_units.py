@@ -20,6 +20,7 @@ import pytest
 from admeasure.errors import DataError
 from admeasure.schema import Schema
 from admeasure.sources.spark import find_problems, open_spark
+from admeasure.sources.spark_plan import Refused, check_text
 
 pytestmark = pytest.mark.spark
 MASTER = "local[2]"
@@ -227,6 +228,29 @@ def test_what_pythons_functions_make_of_a_frame_is_refused(views: Any) -> None:
     for order in (F.rand(), F.monotonically_increasing_id(), F.current_timestamp()):
         with pytest.raises(DataError, match="as it stands"):
             open_spark(frame, schema_of(1), order_by=[order])
+
+
+def explained(frame: Any) -> str:
+    """A plan as Spark Connect shows it."""
+    execution = frame._jdf.queryExecution()
+    return frame.sparkSession._jvm.PythonSQLUtils.explainString(execution, "extended")
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_plan_that_is_known_by_its_text_alone_is_refused_too(views: Any, what: str) -> None:
+    with pytest.raises(Refused):
+        check_text(explained(views.sql(REFUSED[what])))
+
+
+def test_a_plain_table_is_read_by_the_text_of_its_plan(views: Any, tmp_path: Path) -> None:
+    wide = {f"c{i}": [1, 2] for i in range(60)}
+    pq.write_table(pa.table(wide), tmp_path / "wide.parquet")
+    for frame in (
+        views.table("visits"),
+        views.read.parquet(str(tmp_path / "wide.parquet")),
+        views.table("visits").where("a > 1").select("id", "a", "b").repartition(3),
+    ):
+        check_text(explained(frame))
 
 
 @pytest.mark.parametrize(

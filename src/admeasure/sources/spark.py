@@ -196,8 +196,8 @@ class _Table:
             # Only a limit of rows a unit needs an order, and reading it is not free.
             order = table.order if schema.privacy.unit_column is not None else ()
             self._orders = [f"o{i}" for i in range(len(order))]
-            ordered = table.frame.select("*", *order)
-            check_fixed(table.frame, self.words, ordered, schema.privacy.unit_column)
+            ordered = table.frame.select("*", *order) if order else table.frame
+            check_fixed(table.frame, ordered, self.words, schema.privacy.unit_column)
             self._frame = ordered.toDF(*places, *self._orders)
             # Texts are compared byte by byte, whatever the table's collation says.
             for place, stored in zip(places, self._types, strict=False):

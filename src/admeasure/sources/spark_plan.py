@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import DataError
+from admeasure.sources.spark_job import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,44 +49,50 @@ _WORDS = {
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """What a plan does that is not on the list."""
 
 
-def check_fixed(frame: DataFrame, words: str, order: DataFrame, unit: str | None) -> None:
-    """Raises a `DataError` unless a frame gives the same rows at every scan. `order` is the frame
-    with what orders the rows of a unit: it may look at a row and nothing else. Units that a union
-    brings to one type by itself are refused: that merges some of them and splits others."""
+def check_fixed(frame: DataFrame, ordered: DataFrame, words: str, unit: str | None) -> None:
+    """Raises a `DataError` unless a frame gives the same rows at every scan. `ordered` is the frame
+    with columns that order the rows of a unit, which may look at a row and nothing else; or the
+    same frame. Units that a union brings to one type by itself are refused: that merges some of
+    them and splits others."""
     try:
-        if _is_remote(frame):
-            _check_text(order)
+        if is_remote(frame):
+            text = ordered._explain_string(extended=True)  # pyright: ignore[reportAttributeAccessIssue]
+            check_text(text)
             return
         plan = frame._jdf.queryExecution().analyzed()
         catalyst = frame.sparkSession._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]
         _check(plan, unit, catalyst.expressions.Cast)
-        ordered = order._jdf.queryExecution().analyzed()
-        if ordered.nodeName() != "Project" or not ordered.deterministic():
-            raise _Refused("order_by depends on chance or on other rows")
-        _check_expressions(ordered)
-    except _Refused as refused:
+        if ordered is not frame:
+            _check_order(ordered._jdf.queryExecution().analyzed())
+    except Refused as refused:
         raise DataError(
             f"{words[0].upper()}{words[1:]} cannot be read as it stands: {refused}, so that its "
             "rows may not be the same at every scan. Write it into a table or a file first."
         ) from None
 
 
+def _check_order(plan: Any) -> None:
+    if plan.nodeName() != "Project" or not plan.deterministic():
+        raise Refused("order_by depends on chance or on other rows")
+    _check_expressions(plan)
+
+
 def _check(plan: Any, unit: str | None, casts: Any) -> None:
     if not plan.deterministic():
-        raise _Refused("it depends on chance, on partitions or on the order of rows")
+        raise Refused("it depends on chance, on partitions or on the order of rows")
     for step in _steps(plan):
         name = step.nodeName()
         if name not in _STEPS.split():
-            raise _Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         _check_expressions(step)
         if name == "Aggregate":
             _check_aggregates(step)
         if name == "Deduplicate" and step.keys().size() < step.output().size():
-            raise _Refused("it drops duplicates by some of its columns")
+            raise Refused("it drops duplicates by some of its columns")
         if name == "Union" and unit is not None:
             _check_union(step, unit, casts)
     below = plan.subqueriesAll()
@@ -102,7 +109,7 @@ def _steps(plan: Any) -> Iterator[Any]:
 
 def _check_expressions(step: Any) -> None:
     if found := _CHANGING.search(step.expressions().mkString(" ; ").lower() + " "):
-        raise _Refused(f"it has {found[1]!r}, which is not on the list")
+        raise Refused(f"it has {found[1]!r}, which is not on the list")
 
 
 def _check_aggregates(step: Any) -> None:
@@ -110,7 +117,7 @@ def _check_aggregates(step: Any) -> None:
     for i in range(expressions.size()):
         for found in _aggregates(expressions.apply(i)):
             if found.lower() not in _AGGREGATES:
-                raise _Refused(f"it has {found!r}, which is not on the list")
+                raise Refused(f"it has {found!r}, which is not on the list")
 
 
 def _aggregates(expression: Any) -> Iterator[str]:
@@ -133,7 +140,7 @@ def _check_union(step: Any, unit: str, companion: Any) -> None:
         if child.nodeName() != "Project":
             continue
         if any(_is_widened(child.projectList().apply(j), companion) for j in places):
-            raise _Refused("parts of a union store its units in different types")
+            raise Refused("parts of a union store its units in different types")
 
 
 def _is_widened(expression: Any, companion: Any) -> bool:
@@ -148,23 +155,19 @@ def _is_widened(expression: Any, companion: Any) -> bool:
     return not {cast.dataType().catalogString(), cast.child().dataType().catalogString()} <= _WHOLE
 
 
-def _is_remote(frame: DataFrame) -> bool:
-    return type(frame).__module__.startswith("pyspark.sql.connect")
-
-
-def _check_text(frame: DataFrame) -> None:
-    """Spark Connect shows a plan as a text and no more: only steps that are plain are read."""
-    text = frame._explain_string(extended=True)  # pyright: ignore[reportAttributeAccessIssue]
+def check_text(text: str) -> None:
+    """The same of an explained plan: Spark Connect shows no more. Only steps that are plain are
+    read."""
     analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
     lines = analysed.strip().splitlines()[1:]
     if not lines:
-        raise _Refused("its plan is not shown")
+        raise Refused("its plan is not shown")
     for line in lines:
         step = line.lstrip(" :+-")
         name = step.partition(" ")[0].partition("[")[0]
         if name not in _STEPS.split() or name in {"Aggregate", "Deduplicate", "Union"}:
-            raise _Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         if name in {"Project", "Filter", "Join", "Sort"} and (
             " more fields" in step or set(_FUNCTION.findall(step)) - {"cast", "isnotnull", "isnull"}
         ):
-            raise _Refused("it computes columns")
+            raise Refused("it computes columns")
