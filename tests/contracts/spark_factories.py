@@ -130,4 +130,3 @@ FACTORIES: dict[str, Factory] = {
     "spark DataFrame": data_frame,
     "spark repartitioned": repartitioned,
 }
-GAPS = {"test_at_most_so_many_rows_of_a_unit_are_counted_by_their_hash": "stored order"}

@@ -77,4 +77,3 @@ def postgres(values: Values, schema: Schema, folder: Path) -> Source:
 
 
 FACTORIES: dict[str, Factory] = {"postgres": postgres}
-GAPS = {"test_at_most_so_many_rows_of_a_unit_are_counted_by_their_hash": "stored order"}

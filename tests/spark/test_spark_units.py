@@ -125,9 +125,7 @@ def test_no_layout_changes_which_rows_of_a_unit_are_counted_and_no_unit_those_of
             assert (found[1] == wanted.sum(axis=1)).all(), name
             assert (found[2] == wanted.sum(axis=0)).all(), name
         rest = [row for row in rows if row[0] != gone]
-        source = open_spark(
-            frame_of(session, rest).repartition(8), schema_of(most), order_by=order
-        )
+        source = open_spark(frame_of(session, rest).repartition(8), schema_of(most), order_by=order)
         for one, other in zip(found, counts(source), strict=True):
             assert np.abs(one - other).sum() <= most
         source.close()
@@ -309,9 +307,7 @@ def test_zero_is_one_unit_whatever_its_sign(session: Any) -> None:
     assert int(open_spark(frame, schema_of(1)).counts([()])[0]) == 1
 
 
-def test_an_error_of_a_view_shows_no_value(
-    session: Any, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_a_view_shows_no_value(session: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """Pyspark writes the text of some errors to its own log, with the values in it."""
     frame = session.createDataFrame(pa.table({"id": ["Canary-4711"], "a": [1]}))
     frame.createOrReplaceTempView("texts")

@@ -60,19 +60,25 @@ def check_fixed(frame: DataFrame, ordered: DataFrame, words: str, unit: str | No
     them and splits others."""
     try:
         if is_remote(frame):
-            text = ordered._explain_string(extended=True)  # pyright: ignore[reportAttributeAccessIssue]
-            check_text(text)
+            remote: Any = ordered
+            check_text(remote._explain_string(extended=True))
             return
-        plan = frame._jdf.queryExecution().analyzed()
-        catalyst = frame.sparkSession._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]
-        _check(plan, unit, catalyst.expressions.Cast)
+        _check(_analysed(frame), unit, _java(frame).expressions.Cast)
         if ordered is not frame:
-            _check_order(ordered._jdf.queryExecution().analyzed())
+            _check_order(_analysed(ordered))
     except Refused as refused:
         raise DataError(
             f"{words[0].upper()}{words[1:]} cannot be read as it stands: {refused}, so that its "
             "rows may not be the same at every scan. Write it into a table or a file first."
         ) from None
+
+
+def _java(frame: Any) -> Any:
+    return frame.sparkSession._jvm.org.apache.spark.sql.catalyst
+
+
+def _analysed(frame: Any) -> Any:
+    return frame._jdf.queryExecution().analyzed()
 
 
 def _check_order(plan: Any) -> None:

@@ -55,7 +55,8 @@ class Seen:
     def unpack(cls, head: np.ndarray) -> Seen:
         per_column = head[_HEAD:].reshape(-1, len(Refusal)) > 0
         found = tuple(tuple(r for r in Refusal if row[-r - 1]) for row in per_column)
-        return cls(int(head[0]), *(bool(flag) for flag in head[1:_HEAD]), found)
+        broken, lost, inexact = (bool(flag) for flag in head[1:_HEAD])
+        return cls(int(head[0]), broken, lost, inexact, found)
 
 
 @dataclass(frozen=True)
