@@ -236,11 +236,11 @@ def test_nothing_is_put_into_a_message_under_the_name_of_a_table_but_what_is_pri
     package = Path(admeasure.__file__).parent
     named = {"data", "url", "target", "public"}
     found = []
-    for folder in ("cli", "sources", "studies", "web", "public"):
-        for path in sorted((package / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FormattedValue) and _name(node.value) in named:
-                    found.append(f"{path.name}:{node.lineno}")
+    paths = [p for p in package.rglob("*.py") if p.parent.name != "schema"]  # knows no tables
+    for path in sorted(paths):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FormattedValue) and _name(node.value) in named:
+                found.append(f"{path.name}:{node.lineno}")
     assert found == []
 
 

@@ -98,12 +98,11 @@ def test_a_worker_that_is_killed_during_the_job_changes_no_count(session: Any, t
     address, memory = table
     frame = session.read.parquet(address.removeprefix("spark://").partition("?")[0])
 
-    def slowly(batches: Any) -> Any:
-        for batch in batches:
-            time.sleep(0.5)
-            yield batch
+    def slowly(rows: Any) -> Any:
+        time.sleep(0.5)
+        yield from rows
 
-    slow = frame.repartition(FILES).mapInArrow(slowly, frame.schema)
+    slow = session.createDataFrame(frame.repartition(FILES).rdd.mapPartitions(slowly), frame.schema)
     source = open_spark(slow, SCHEMA, keep=False)
     found: list[Any] = []
     job = threading.Thread(target=lambda: found.append(source.counts(TRIPLES)))

@@ -87,13 +87,13 @@ def growing(session: Any, rows: dict[str, np.ndarray], flag: Path) -> Any:
     """A frame whose rows are there twice once the flag is."""
     frame = session.createDataFrame(pa.table(rows)).coalesce(1)
 
-    def read(batches: Any) -> Any:
-        for batch in batches:
-            yield batch
+    def read(stored: Any) -> Any:
+        for row in stored:
+            yield row
             if flag.exists():
-                yield batch
+                yield row
 
-    return frame.mapInArrow(read, frame.schema)
+    return session.createDataFrame(frame.rdd.mapPartitions(read), frame.schema)
 
 
 def test_counts_of_kept_codes_are_of_the_table_that_was_opened(
