@@ -149,6 +149,15 @@ def test_rows_that_are_lost_or_altered_are_damage_and_nothing_is_granted(sound, 
             book.reserve("adult", rho, mechanism="aim", release="r")
 
 
+@pytest.mark.parametrize("text", [b"markmark", b"sealseal", b"REATE TABLE", b"adult"])
+def test_text_that_is_no_text_is_damage(sound, text, tmp_path):
+    """SQLite says the damaged text in its error, as it is."""
+    content, _ = sound
+    (tmp_path / "book.db").write_bytes(content.replace(text, bytes([text[0] | 128]) + text[1:]))
+    with pytest.raises(BudgetError, match="damaged"):
+        Book.open(tmp_path / "book.db")
+
+
 def test_a_book_without_a_chain_is_found_out(sound, tmp_path, monkeypatch, tally):
     """Of single bits about one in sixty made such a book understate: 600 miss it with e^-10."""
     content, truth = sound

@@ -50,7 +50,7 @@ def connection(
             yield db
     except sqlite3.Error as error:
         raise _in_words(error, path, wait_seconds, unchanged) from error
-    except Damage:
+    except (Damage, UnicodeDecodeError):  # SQLite gives texts as they are, in its errors too
         raise damaged(path) from None
 
 
