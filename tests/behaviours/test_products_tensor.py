@@ -92,7 +92,7 @@ def test_a_model_answers_in_rows_and_its_marginals_agree_with_each_other() -> No
 
 def test_a_query_whose_counts_would_not_fit_is_refused() -> None:
     domain = Domain.of(dict.fromkeys("abc", 1000))
-    with pytest.raises(ResourceError, match=r"rap: .* 1e\+09 cells.*fewer bins"):
+    with pytest.raises(ResourceError, match=r"rap: .* 1.00e\+9 cells.*fewer bins"):
         tensor.check_query_size([Marginal("abc"[i] for i in range(3))], domain, "rap")
 
 
