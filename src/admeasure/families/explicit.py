@@ -32,7 +32,7 @@ def check_size(domain: Domain, mechanism: str, instead: str = "aim, mst or indep
     if domain.cells() > MAX_CELLS:
         raise ResourceError(
             f"{mechanism} keeps a number for each of the domain's {about(domain.cells())} "
-            f"cells, and {MAX_CELLS:.3g} is its limit. Use {instead}, coarser bins "
+            f"cells, and {about(MAX_CELLS)} is its limit. Use {instead}, coarser bins "
             "or fewer columns."
         )
 

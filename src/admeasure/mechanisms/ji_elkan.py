@@ -73,7 +73,7 @@ class JiElkan:
         if domain.cells() > MAX_CELLS:
             raise ResourceError(
                 f"ji-elkan counts whole records, and the domain has {about(domain.cells())} of "
-                f"them; {MAX_CELLS:.3g} is its limit. Use pmw-pub, or fewer columns."
+                f"them; {about(MAX_CELLS)} is its limit. Use pmw-pub, or fewer columns."
             )
 
     def needs(self, domain: Domain, workload: Workload) -> float:

@@ -69,7 +69,7 @@ class Oracle:
             if self.solver == "enumeration":
                 raise UsageError(
                     f"--solver enumeration looks at every record, and the domain has "
-                    f"{about(self.domain.cells())}; {MAX_RECORDS:.3g} is its limit. Use auto."
+                    f"{about(self.domain.cells())}; {about(MAX_RECORDS)} is its limit. Use auto."
                 )
         try:
             import ortools.sat.python.cp_model  # noqa: F401
