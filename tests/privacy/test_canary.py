@@ -14,7 +14,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 import zlib
@@ -27,7 +26,7 @@ import numpy as np
 import pytest
 
 import admeasure.sources.duckdb as duckdb_source
-from admeasure.schema import Schema
+from admeasure.sources import engine
 
 TEXT, NUMBER, NAME, ASIDE = (
     "Zyxwvut-Canary-71",
@@ -392,14 +391,11 @@ def test_entries_of_enums_are_not_among_the_storage_types(place, tally):
     tally("canary: commands searched", 1)
 
 
-def test_what_is_spilled_to_the_disk_cannot_be_read(tmp_path, monkeypatch):
+def test_what_is_spilled_to_the_disk_cannot_be_read(tmp_path):
     """A killed process leaves its temporary files behind."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    table = duckdb_source._Table(
-        duckdb_source.locate(str(_csv(tmp_path))), Schema.loads(SOUND), memory_megabytes=1.0
-    )
-    with table.connection() as connection:
-        connection.execute("SET memory_limit = '60MB'")
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    with engine.connected((_csv(tmp_path),), 60, str(spill)) as connection:
         connection.execute(
             f"CREATE TEMP TABLE t AS SELECT '{TEXT}' || md5(range::TEXT) AS x FROM range(2000000)"
         )
