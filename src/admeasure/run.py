@@ -42,7 +42,7 @@ from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.base import options_of
 from admeasure.privacy.book import Book, refuse_unless_private
-from admeasure.privacy.bookfile import BudgetInDoubt
+from admeasure.privacy.bookfile import UNUSABLE, BudgetInDoubt
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import FileJournal, Journal, Mark, flush_folder, without_values
 from admeasure.privacy.ledger import Ledger
@@ -224,7 +224,7 @@ class Run:
             release.save(self._target, scratch=self._folder)
         try:
             self._settle(self.ledger.spent)
-        except AdmeasureError as blocked:
+        except UNUSABLE as blocked:
             if self._folder is not None:
                 raise
             warnings.warn(str(blocked), stacklevel=3)
@@ -244,7 +244,7 @@ class Run:
                     self._charges.end_at(self._spent, self.ledger.total)
             elif error is not None and self._folder is None and self._charges is not None:
                 self._charges.book.fail(self._charges.running().id)
-        except AdmeasureError as blocked:
+        except UNUSABLE as blocked:
             unsettled = f"{blocked} {self._still_charged()}"
         finally:
             if isinstance(self._journal, FileJournal):
@@ -306,7 +306,7 @@ class Run:
         def commit(mark: Mark) -> None:
             try:
                 note(mark)
-            except AdmeasureError as blocked:
+            except UNUSABLE as blocked:  # and not a limit that is reached meanwhile
                 raise BudgetError(f"{blocked} {self._still_charged()}") from None
 
         return commit
@@ -316,7 +316,7 @@ class Run:
             return
         try:
             self._charges.settle(spent)
-        except AdmeasureError as blocked:
+        except UNUSABLE as blocked:
             raise BudgetError(f"{blocked} {self._not_settled(spent)}") from None
 
     # What a run that cannot go on is charged, in words.

@@ -85,6 +85,8 @@ class Place:
                 code = DONE
             except AdmeasureError as error:
                 code = FULL if error.exit_code == 5 else REFUSED
+                if code == REFUSED:
+                    print(error, file=sys.stderr, flush=True)
             except OSError as error:
                 code = FULL if error.errno == errno.ENOSPC else 1
             except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from admeasure.errors import UsageError
 from admeasure.privacy.changes import Change, Damage, What
 from admeasure.privacy.convert import epsilon_of, rho_of
 from admeasure.untrusted import rational
+
+_exact = lru_cache(maxsize=1 << 14)(rational)  # runs of the same budget write the same text
 
 RUNNING, RELEASED, FAILED = "running", "released", "failed"
 
@@ -92,29 +95,29 @@ class State:
         return tuple(e for e in self.entries.values() if e.dataset == dataset)
 
 
-def state_of(changes: Iterable[Change]) -> State:
-    """What the changes come to; `Damage` where one cannot follow those before it, or where what it
-    says was spent then is not the sum."""
-    found = _Following()
-    try:
-        for change in changes:
-            found.follow(change.what)
-        return found.state()
-    except (KeyError, ValueError, TypeError, ZeroDivisionError):
-        raise Damage from None
-
-
-class _Following:
-    """Changes taken in one after the other."""
+class Following:
+    """Changes taken in one after the other, and what they come to."""
 
     def __init__(self) -> None:
+        self.last: Change | None = None
         self.datasets: dict[str, What] = {}
         self.closed: dict[str, str] = {}
         self.runs: dict[int, What] = {}
         self.ends: dict[int, What] = {}
         self.spent: dict[str, Fraction] = {}
 
-    def follow(self, what: What) -> None:
+    def take_in(self, changes: Iterable[Change]) -> Following:
+        """`Damage` where one cannot follow those before it, or where what it says was spent then is
+        not the sum."""
+        try:
+            for change in changes:
+                self._follow(change.what)
+                self.last = change
+        except (KeyError, ValueError, TypeError, ZeroDivisionError):
+            raise Damage from None
+        return self
+
+    def _follow(self, what: What) -> None:
         match what["change"]:
             case "book":
                 return
@@ -125,11 +128,11 @@ class _Following:
                 _enter(self.closed, what["dataset"], what["at"])
             case "reserve":
                 _enter(self.runs, what["entry"], what)
-                self._spend(what, what["dataset"], rational(what["rho"]), Fraction(0))
+                self._spend(what, what["dataset"], _exact(what["rho"]), Fraction(0))
             case "end":
                 run = self.runs[what["entry"]]
                 _enter(self.ends, what["entry"], what)
-                self._spend(what, run["dataset"], rational(what["rho"]), rational(run["rho"]))
+                self._spend(what, run["dataset"], _exact(what["rho"]), _exact(run["rho"]))
             case _:
                 raise Damage
 
@@ -142,17 +145,20 @@ class _Following:
             raise Damage
 
     def state(self) -> State:
-        return State(
-            {name: self._account(name, what) for name, what in self.datasets.items()},
-            {number: self._entry(number, what) for number, what in self.runs.items()},
-        )
+        try:
+            return State(
+                {name: self._account(name, what) for name, what in self.datasets.items()},
+                {number: self._entry(number, what) for number, what in self.runs.items()},
+            )
+        except (KeyError, ValueError, TypeError, ZeroDivisionError):
+            raise Damage from None
 
     def _account(self, name: str, what: What) -> Account:
         return Account(
             dataset=name,
             epsilon=what["epsilon"],
             delta=what["delta"],
-            rho=rational(what["rho"]),
+            rho=_exact(what["rho"]),
             spent=self.spent[name],
             created=what["at"],
             closed=self.closed.get(name),
@@ -166,8 +172,8 @@ class _Following:
             mechanism=what["mechanism"],
             release=what["release"],
             status=end["status"],
-            rho=rational(end["rho"]),
-            reserved=rational(what["rho"]),
+            rho=_exact(end["rho"]),
+            reserved=_exact(what["rho"]),
             epsilon=what["epsilon"],
             delta=what["delta"],
             started=what["at"],

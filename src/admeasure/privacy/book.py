@@ -39,9 +39,9 @@ from admeasure.privacy.account import (
     RUNNING,
     Account,
     Entry,
+    Following,
     State,
     refusal,
-    state_of,
 )
 from admeasure.privacy.changes import Change
 from admeasure.privacy.convert import epsilon_of, rho_of
@@ -124,9 +124,19 @@ class Book:
                     "stands for good. Use its name in a run, or choose another name for another "
                     "table of other people."
                 )
-            budget = {"epsilon": float(epsilon), "delta": float(delta), "rho": str(total)}
-            changes.append(db, {"change": "dataset", "dataset": dataset, **budget, "at": _now()})
-            return _state(db).accounts[dataset]
+            account = Account(
+                dataset=dataset,
+                epsilon=float(epsilon),
+                delta=float(delta),
+                rho=total,
+                spent=Fraction(0),
+                created=_now(),
+                closed=None,
+            )
+            budget = {"epsilon": account.epsilon, "delta": account.delta, "rho": str(total)}
+            entered = {"change": "dataset", "dataset": dataset, **budget, "at": account.created}
+            changes.append(db, entered)
+            return account
 
         return self._write(change, "Nothing was entered.")
 
@@ -237,9 +247,8 @@ class Book:
         with bookfile.transaction(self.path, self.wait_seconds) as db:
             bookfile.check_pages(db)
             found = bookfile.read(db)
-            state = state_of(found)
-            for number in state.entries:
-                bookfile.read_mark(db, number)
+            state = Following().take_in(found).state()
+            bookfile.check_marks(db, state.entries)
             return found
 
     def compare(self, copy: Book) -> Comparison:
@@ -296,18 +305,22 @@ class Book:
 
     def _read(self, look: Callable[[sqlite3.Connection, State], T]) -> T:
         with bookfile.transaction(self.path, self.wait_seconds) as db:
-            return look(db, _state(db))
+            return look(db, Following().take_in(bookfile.read(db)).state())
 
     def _write(self, change: Callable[[sqlite3.Connection, State], T], unchanged: str) -> T:
-        """Make a change; `unchanged` is what is true where it could not be made."""
+        """Make a change; `unchanged` is what is true where it could not be made.
+
+        Most of the book is read and checked before the write lock is taken, so that the lock is
+        held for a moment only; under it, what others added meanwhile is read.
+        """
+        with bookfile.transaction(self.path, self.wait_seconds, unchanged=unchanged) as db:
+            known = Following()
+            if bookfile.is_current(db):
+                known.take_in(bookfile.read(db))
         with bookfile.transaction(
             self.path, self.wait_seconds, write=True, unchanged=unchanged
         ) as db:
-            return change(db, _state(db))
-
-
-def _state(db: sqlite3.Connection) -> State:
-    return state_of(bookfile.read(db))
+            return change(db, known.take_in(bookfile.read(db, known.last)).state())
 
 
 def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name says what it is

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -22,6 +22,10 @@ APPLICATION_ID = 0x61646D62  # "admb"
 FORMAT = 2
 """1 kept a row for each data set and each run, altered in place. Such a book is read as it is, and
 turned into one of format 2 by the first change, in the same transaction."""
+
+
+UNUSABLE = (BudgetError, UsageError)
+"""What is raised where a book cannot be used."""
 
 
 @contextmanager
@@ -103,16 +107,26 @@ def make(path: Path, wait_seconds: float) -> None:
             raise
 
 
-def read(db: sqlite3.Connection) -> tuple[Change, ...]:
-    """Every change of the book, checked as far as its format can be."""
+def read(db: sqlite3.Connection, after: Change | None = None) -> tuple[Change, ...]:
+    """Every change of the book, or those after one, checked as far as its format can be."""
     if _pragma(db, "user_version") < FORMAT:
         return changes.linked(format_one.changes_of(db))
-    return changes.read(db)
+    return changes.read(db, after)
+
+
+def is_current(db: sqlite3.Connection) -> bool:
+    return _pragma(db, "user_version") == FORMAT
 
 
 def read_mark(db: sqlite3.Connection, entry: int) -> Mark:
     """How far the journal of a run goes; nothing is known of it in a book of format 1."""
     return NOTHING if _pragma(db, "user_version") < FORMAT else changes.read_mark(db, entry)
+
+
+def check_marks(db: sqlite3.Connection, entries: Collection[int]) -> None:
+    """`Damage` unless every run has a sound mark."""
+    if _pragma(db, "user_version") >= FORMAT and changes.read_marks(db).keys() != set(entries):
+        raise Damage
 
 
 def check_pages(db: sqlite3.Connection) -> None:

@@ -34,6 +34,9 @@ TABLES = (
 )
 
 
+_MARKS = "SELECT entry, length, sha256, checksum FROM mark"
+
+
 class Damage(Exception):
     """What a book holds contradicts itself."""
 
@@ -76,15 +79,24 @@ def linked(found: Iterable[What]) -> tuple[Change, ...]:
     return tuple(made)
 
 
-def read(db: sqlite3.Connection) -> tuple[Change, ...]:
-    """Every change, checked; `Damage` where a link, a number or the seal does not fit."""
-    link, found = _sha256(""), []
-    for number, text, stored in db.execute("SELECT number, text, link FROM change ORDER BY number"):
-        link = _linked(link, len(found) + 1, text)
-        if number != len(found) + 1 or stored != link:
+def read(db: sqlite3.Connection, after: Change | None = None) -> tuple[Change, ...]:
+    """Every change, or those after one, checked; `Damage` where a link, a number or the seal does
+    not fit."""
+    number, link = (0, _sha256("")) if after is None else (after.number, after.link)
+    if after is not None:
+        known = db.execute("SELECT link FROM change WHERE number = ?", (number,)).fetchone()
+        if known != (link,):
+            raise Damage
+    found = []
+    rows = db.execute(
+        "SELECT number, text, link FROM change WHERE number > ? ORDER BY number", (number,)
+    )
+    for next_number, text, stored in rows:
+        number, link = number + 1, _linked(link, number + 1, text)
+        if (next_number, stored) != (number, link):
             raise Damage
         found.append(Change(number, _what(text), link))
-    if _seal(db) != (len(found), link):
+    if _seal(db) != (number, link):
         raise Damage
     return tuple(found)
 
@@ -98,11 +110,23 @@ def common(one: Sequence[Change], other: Sequence[Change]) -> int:
 
 
 def read_mark(db: sqlite3.Connection, entry: int) -> Mark:
-    rows = db.execute("SELECT length, sha256, checksum FROM mark WHERE entry = ?", (entry,))
-    found = rows.fetchall()
-    if len(found) != 1 or found[0][2] != _checksum(entry, *found[0][:2]):
+    found = _marks(db.execute(f"{_MARKS} WHERE entry = ?", (entry,)))
+    if entry not in found:
         raise Damage
-    return Mark(*found[0][:2])
+    return found[entry]
+
+
+def read_marks(db: sqlite3.Connection) -> dict[int, Mark]:
+    return _marks(db.execute(_MARKS))
+
+
+def _marks(rows: Iterable[tuple[int, int, str, str]]) -> dict[int, Mark]:
+    found = {}
+    for entry, length, sha256, checksum in rows:
+        if entry in found or checksum != _checksum(entry, length, sha256):
+            raise Damage
+        found[entry] = Mark(length, sha256)
+    return found
 
 
 def write_mark(db: sqlite3.Connection, entry: int, mark: Mark) -> None:

@@ -38,9 +38,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from admeasure.domain import Columns, Domain
-from admeasure.errors import AdmeasureError, ResourceError, UsageError
+from admeasure.errors import ResourceError, UsageError
 from admeasure.families.support import SupportModel
 from admeasure.privacy.book import Book, refuse_unless_private
+from admeasure.privacy.bookfile import UNUSABLE
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.ledger import Ledger
@@ -259,10 +260,10 @@ def _charged(
     try:
         yield
     except BaseException:
-        with suppress(AdmeasureError):  # it is charged in full, whether the book hears of it or not
+        with suppress(*UNUSABLE):  # it is charged in full, whether the book hears of it or not
             book.fail(entry)
         raise
     try:
         book.settle(entry, ledger.spent)
-    except AdmeasureError as blocked:  # the result is paid for, and would be lost
+    except UNUSABLE as blocked:  # the result is paid for, and would be lost
         warnings.warn(f"{blocked} The screening is charged in full, and that stands.", stacklevel=3)

@@ -10,8 +10,9 @@ CAUGHT_BY = "UNDERSTATED"
 
 
 def apply(patch) -> None:
-    def read(db):
+    def read(db, after=None):
         rows = db.execute("SELECT number, text, link FROM change ORDER BY number")
+        rows = rows if after is None else ()
         try:
             return tuple(changes.Change(n, json.loads(text), link) for n, text, link in rows)
         except ValueError:
@@ -21,4 +22,4 @@ def apply(patch) -> None:
         self.spent[dataset] += rho - instead_of
 
     patch(changes, "read", read)
-    patch(account._Following, "_spend", spend)
+    patch(account.Following, "_spend", spend)
