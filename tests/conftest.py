@@ -18,6 +18,13 @@ settings.register_profile("patient", deadline=None, derandomize="CI" in os.envir
 settings.load_profile("patient")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Of this folder, only test files: doctests are those of the product, and the scripts beside
+    the tests expect to be started by hand."""
+    is_script = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if is_script else None
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of benchmark tables; the test is skipped where it is not there."""

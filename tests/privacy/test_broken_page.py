@@ -20,7 +20,7 @@ pytest.importorskip("starlette")
 from starlette.requests import Request
 from starlette.responses import Response
 
-from admeasure.cli import files
+from admeasure import files
 from admeasure.errors import UsageError
 from admeasure.web import actions, budget, entrance, guard, kept, runs, worker, workspace
 
