@@ -61,7 +61,7 @@ def run_one(case: Case) -> Record:
     import numpy as np
 
     from admeasure.errors import UsageError
-    from admeasure.evaluate import compare
+    from admeasure.evaluation import compare
     from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema

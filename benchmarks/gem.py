@@ -90,7 +90,7 @@ def tables(table: str) -> tuple[dict[str, int], dict[str, Any], dict[str, dict[s
 
 def run_one(case: Case) -> Record:
     """Fit and judge the model's own answers."""
-    from admeasure.evaluate import compare
+    from admeasure.evaluation import compare
     from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
@@ -142,7 +142,7 @@ def backend() -> str:
 
 def mixtures() -> Record:
     """The best-mixture error of the public tables of `pairs`, kept in a file: it takes a while."""
-    from admeasure.evaluate.mixture import best_mixture_error
+    from admeasure.evaluation.mixture import best_mixture_error
     from admeasure.public import PublicTable
     from admeasure.schema import Schema
     from admeasure.sources.memory import MemorySource

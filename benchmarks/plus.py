@@ -71,7 +71,7 @@ def workload_rule(name: str, table: str, columns: tuple[str, ...]) -> str:
 
 def run_job(job: Record) -> Record:
     """One fit, judged by the error of the model's answers (AIM, Definition 2)."""
-    from admeasure.evaluate import compare
+    from admeasure.evaluation import compare
     from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.sources.memory import MemorySource

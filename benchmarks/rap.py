@@ -31,9 +31,9 @@ from admeasure.domain import Domain
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Answers, Layout, marginals
-from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.parts import relaxed_projection
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger

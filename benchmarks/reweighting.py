@@ -73,7 +73,7 @@ def read(mechanism: str) -> tuple[str, str | None, dict[str, str]]:
 
 def run_one(case: Case) -> Record:
     """Fit and judge the model's own answers."""
-    from admeasure.evaluate import compare
+    from admeasure.evaluation import compare
     from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema

@@ -15,7 +15,7 @@ from public_pairs import WORKLOADS, pair
 
 def mixtures(tables: list[str]) -> Record:
     """The best-mixture error of every public table, kept in a file."""
-    from admeasure.evaluate.mixture import best_mixture_error
+    from admeasure.evaluation.mixture import best_mixture_error
     from admeasure.public import PublicTable
     from admeasure.schema import Schema
     from admeasure.sources.memory import MemorySource

@@ -21,7 +21,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
-from admeasure.mechanisms.base import AnswersPredicates, StartsLibraries
+from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values

@@ -40,7 +40,7 @@ from admeasure.errors import (
 )
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism
-from admeasure.mechanisms.base import options_of
+from admeasure.planning.mechanism import options_of
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.bookfile import UNUSABLE, BudgetInDoubt
 from admeasure.privacy.convert import rho_of

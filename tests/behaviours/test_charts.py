@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats.contingency import association
 
-from admeasure.report import charts
-from admeasure.report.charts import Dot, HeatCell
-from admeasure.report.facts import cramers_v
+from admeasure.reporting import charts
+from admeasure.reporting.charts import Dot, HeatCell
+from admeasure.reporting.facts import cramers_v
 
 # XML has no way to write control characters; browsers ignore them.
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs", "Cn", "Co"]), min_size=1, max_size=60)
@@ -168,7 +168,7 @@ def contrast(a: str, b: str) -> float:
 
 
 def palettes() -> dict[str, dict[str, str]]:
-    text = (files("admeasure.report") / "templates" / "style.css").read_text()
+    text = (files("admeasure.reporting") / "templates" / "style.css").read_text()
     blocks = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
     found = [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+);", block)) for block in blocks]
     return dict(zip(("light", "dark", "print"), found, strict=True))

@@ -14,7 +14,7 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.demo.make import ROWS
-from admeasure.evaluate import NOT_PRIVATE
+from admeasure.evaluation import NOT_PRIVATE
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source

@@ -17,9 +17,9 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.errors import SchemaError
-from admeasure.evaluate import NOT_PRIVATE
+from admeasure.evaluation import NOT_PRIVATE
 from admeasure.mechanisms import REGISTRY
-from admeasure.mechanisms.base import LearnsFromPublic
+from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.release import Release

@@ -14,8 +14,8 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.domain import Domain
-from admeasure.evaluate import NOT_PRIVATE, Resampling, compare, equivalent_sample
-from admeasure.evaluate.subsampling import LARGEST_SAMPLE, expected_error
+from admeasure.evaluation import NOT_PRIVATE, Resampling, compare, equivalent_sample
+from admeasure.evaluation.subsampling import LARGEST_SAMPLE, expected_error
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
@@ -200,7 +200,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     truth, other = table(rng, 50), table(rng, 20)
     workload = Workload(Marginal(c) for n in (1, 2) for c in itertools.combinations("abc", n))
     whole = compare(truth.counts, other.counts, workload, DOMAIN)
-    monkeypatch.setattr("admeasure.evaluate.errors.BATCH_CELLS", 5)
+    monkeypatch.setattr("admeasure.evaluation.errors.BATCH_CELLS", 5)
     assert compare(truth.counts, other.counts, workload, DOMAIN) == whole
 
 

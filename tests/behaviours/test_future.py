@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from admeasure.cli.run import run as run_command
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
-from admeasure.evaluate.future import future_error, largest_errors, pooled
+from admeasure.evaluation.future import future_error, largest_errors, pooled
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource

@@ -16,12 +16,12 @@ import pytest
 
 import admeasure
 from admeasure.cli.run import run
-from admeasure.evaluate import compare
+from admeasure.evaluation import compare
 from admeasure.privacy.book import Book
 from admeasure.queries import Cell
 from admeasure.release import Release
-from admeasure.report import facts, truth
-from admeasure.report.html import certificate_page, html_report
+from admeasure.reporting import facts, truth
+from admeasure.reporting.html import certificate_page, html_report
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source
 

@@ -15,7 +15,7 @@ from admeasure.families.graphical.estimation.shrinkage import posterior_mean, sh
 from admeasure.families.graphical.estimation.statistics import combine
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import REGISTRY, build
-from admeasure.mechanisms.base import option_names
+from admeasure.planning.mechanism import option_names
 
 
 def moments(k: float, y: float, m: float) -> tuple[float, float]:

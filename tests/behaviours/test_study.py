@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from admeasure.cli.run import run
-from admeasure.evaluate import compare
+from admeasure.evaluation import compare
 from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.schema import Schema

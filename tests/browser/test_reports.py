@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import admeasure
-from admeasure.report.html import certificate_page, html_report
+from admeasure.reporting.html import certificate_page, html_report
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source
 from admeasure.web.actions import unpack_demo

@@ -17,7 +17,7 @@ from admeasure.cli.run import run
 from admeasure.errors import UsageError
 from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY, Mechanism, build
-from admeasure.mechanisms.base import LearnsFromPublic
+from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.convert import rho_of
 from admeasure.public import PublicTable
 from admeasure.public.screening import screen

@@ -20,7 +20,7 @@ import pytest
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
 from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY, Mechanism, build
-from admeasure.mechanisms.base import LearnsFromPublic
+from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator

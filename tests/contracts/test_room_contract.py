@@ -23,7 +23,7 @@ from admeasure.errors import AdmeasureError, ResourceError
 from admeasure.fitting import fit
 from admeasure.limits import COUNTED_CELLS, Limits, resident
 from admeasure.mechanisms import REGISTRY, Mechanism, build
-from admeasure.mechanisms.base import LearnsFromPublic, StartsLibraries
+from admeasure.planning.mechanism import LearnsFromPublic, StartsLibraries
 from admeasure.privacy.book import Book
 from admeasure.public import PublicTable
 from admeasure.queries import Marginal

@@ -15,7 +15,7 @@ from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus
-from admeasure.mechanisms.final_pass import STEPS, closure, heard, part_said, reading, shares
+from admeasure.parts.final_pass import STEPS, closure, heard, part_said, reading, shares
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError
-from admeasure.evaluate.mixture import best_mixture_error
+from admeasure.evaluation.mixture import best_mixture_error
 from admeasure.privacy.book import Book
 from admeasure.privacy.scores.score import GRID
 from admeasure.public import PublicTable

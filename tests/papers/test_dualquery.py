@@ -13,7 +13,7 @@ from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.fitting import fit
 from admeasure.mechanisms.dualquery import DualQuery
-from admeasure.mechanisms.oracle import Found, Oracle, conditions, holds
+from admeasure.parts.oracle import Found, Oracle, conditions, holds
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.scores.score import GRID
 from admeasure.privacy.scores.signed import SignedError, negation

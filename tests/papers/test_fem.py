@@ -10,7 +10,7 @@ import pytest
 from admeasure.errors import ResourceError, UsageError
 from admeasure.fitting import fit
 from admeasure.mechanisms.fem import Fem
-from admeasure.mechanisms.oracle import Oracle
+from admeasure.parts.oracle import Oracle
 from admeasure.privacy.scores.score import GRID
 from admeasure.schema import Schema
 from admeasure.unit import Unit

@@ -12,13 +12,13 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError, WorkloadError
-from admeasure.evaluate import compare
+from admeasure.evaluation import compare
 from admeasure.families.network.family import NetworkModel
 from admeasure.fitting import fit
-from admeasure.mechanisms.course import share_of
 from admeasure.mechanisms.gem import Gem
 from admeasure.mechanisms.gem_pub import GemPub
 from admeasure.mechanisms.independent import Independent
+from admeasure.parts.course import share_of
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import Progress
 from admeasure.public import PublicTable

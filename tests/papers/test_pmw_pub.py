@@ -17,7 +17,7 @@ from admeasure.mechanisms import Mechanism, build
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
-from admeasure.mechanisms.reweighting import utility_bound
+from admeasure.parts.reweighting import utility_bound
 from admeasure.privacy.book import Book
 from admeasure.public import PublicTable
 from admeasure.public.read import read_public

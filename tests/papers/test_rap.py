@@ -12,15 +12,15 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
-from admeasure.evaluate.future import future_error
+from admeasure.evaluation.future import future_error
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
 from admeasure.fitting import fit
-from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
-from admeasure.mechanisms.relaxed_projection import settings
+from admeasure.parts import relaxed_projection
+from admeasure.parts.relaxed_projection import settings
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger

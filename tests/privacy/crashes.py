@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 
 import admeasure.limits
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.errors import AdmeasureError
 from admeasure.fitting import fit
 from admeasure.limits import Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.cli.options import mechanism_of
 from admeasure.conclusions import load_conclusions
 from admeasure.errors import AdmeasureError
@@ -22,7 +22,7 @@ from admeasure.mechanisms import build
 from admeasure.privacy import events
 from admeasure.public.read import read_public
 from admeasure.release import Release
-from admeasure.report.facts import rounds
+from admeasure.reporting.facts import rounds
 from admeasure.run import Request, Run
 from admeasure.schema import Schema
 from admeasure.sources.tables import locate

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from admeasure.audit.draws import Draws, drawn
-from admeasure.audit.estimate import clopper_pearson, epsilon_lower, mu_lower
-from admeasure.audit.trials import audit
+from admeasure.auditing.draws import Draws, drawn
+from admeasure.auditing.estimate import clopper_pearson, epsilon_lower, mu_lower
+from admeasure.auditing.trials import audit
 from admeasure.mechanisms import REGISTRY, Mechanism
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger

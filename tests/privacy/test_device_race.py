@@ -24,14 +24,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from admeasure.audit.replay import compare
+from admeasure.auditing.replay import compare
 from admeasure.domain import Domain
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout
-from admeasure.mechanisms import relaxed_projection
 from admeasure.mechanisms.rap import Rap
+from admeasure.parts import relaxed_projection
 from admeasure.privacy.bits import SeededBits
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.errors import ReleaseError
 from admeasure.fitting import fit
 from admeasure.mechanisms import build

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.errors import AdmeasureError, ReleaseError
 from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY
 from admeasure.queries import Cell
 from admeasure.release import Release, store
-from admeasure.report.text import text_report
+from admeasure.reporting.text import text_report
 from admeasure.schema import Schema
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admeasure.audit.draws import Draws
+from admeasure.auditing.draws import Draws
 from admeasure.errors import ReleaseError, ResourceError, UsageError
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import NOTHING, FileJournal, Mark, pack, unpack

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import admeasure.limits
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.errors import BudgetError, LimitReached, ResourceError, UsageError
 from admeasure.fitting import fit
 from admeasure.limits import Limits, Watch, resident

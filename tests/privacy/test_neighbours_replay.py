@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admeasure.audit.replay import compare
+from admeasure.auditing.replay import compare
 from admeasure.mechanisms import REGISTRY
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Marginal

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admeasure.audit.release import audit_release
+from admeasure.auditing.release import audit_release
 from admeasure.errors import ReleaseError
 from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY

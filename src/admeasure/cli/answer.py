@@ -10,7 +10,7 @@ from admeasure.cli.console import banner, say, say_json, table
 from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
-from admeasure.report.verdicts import lines as conclusion_lines
+from admeasure.reporting.verdicts import lines as conclusion_lines
 from admeasure.workload import load_questions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.audit.release import audit_release, record
+from admeasure.auditing.release import audit_release, record
 from admeasure.cli.console import banner, error, say, say_json
 
 INVALID = 3

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from admeasure.cli.console import banner, progress, say, say_json, table
 from admeasure.cli.history import say_future
-from admeasure.evaluate import NOT_PRIVATE, Errors
+from admeasure.evaluation import NOT_PRIVATE, Errors
 from admeasure.sources.address import printable
 from admeasure.verbs.evaluate import evaluate
 

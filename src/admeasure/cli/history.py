@@ -9,7 +9,7 @@ from pathlib import Path
 
 from admeasure.cli.console import say
 from admeasure.errors import UsageError
-from admeasure.evaluate.future import FutureError
+from admeasure.evaluation.future import FutureError
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.history import augmented

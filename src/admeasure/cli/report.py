@@ -7,7 +7,7 @@ from pathlib import Path
 
 from admeasure.cli.console import Bar, note, progress, say
 from admeasure.errors import UsageError
-from admeasure.evaluate import NOT_PRIVATE
+from admeasure.evaluation import NOT_PRIVATE
 from admeasure.sources.address import printable
 from admeasure.verbs.report import certificate, report
 

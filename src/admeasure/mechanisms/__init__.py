@@ -12,7 +12,6 @@ from admeasure.errors import UsageError
 from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.aim_plus import AimPlus
 from admeasure.mechanisms.all_zero import AllZero
-from admeasure.mechanisms.base import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
 from admeasure.mechanisms.dualquery import DualQuery
 from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.gaussian import Gaussian
@@ -29,6 +28,7 @@ from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.privbayes import PrivBayes
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.planning.mechanism import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
 
 REGISTRY: dict[str, type[Mechanism]] = {
     m.name: m

@@ -17,9 +17,9 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning import forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
@@ -95,13 +95,13 @@ class Aim:
         division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
         left, each = division.total(ROUNDS), self._each(domain, rho)
         last = left * Fraction(self.alpha) / 4
-        return planning.graphical(
+        return forecast.graphical(
             division.items,
             domain,
             workload,
             rows,
             sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
-            rounds=f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}",
+            rounds=f"{forecast.fewest_rounds(left, each)} to {int(left / each) + 1}",
             max_megabytes=self.max_megabytes,
         )
 
@@ -125,7 +125,7 @@ class Aim:
         again = self._again(curator, log)
         model = family.polished(model, [*log, *again])
         selections = selector.evidence(log, model)
-        notes = planning.unmeasured(domain, workload)
+        notes = forecast.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
     def _again(self, curator: Curator, log: Sequence[Measurement]) -> Sequence[Measurement]:

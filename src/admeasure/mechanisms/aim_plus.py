@@ -27,9 +27,10 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms import final_pass, planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.parts import final_pass
+from admeasure.planning import forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal
 from admeasure.schedules.annealed import Annealed
@@ -113,8 +114,8 @@ class AimPlus:
         division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
         left, each = division.total(ROUNDS), self._each(domain, rho)
         last = left * Fraction(self.alpha) / self.growth
-        fewest = planning.fewest_rounds(left, each, self.growth)
-        return planning.graphical(
+        fewest = forecast.fewest_rounds(left, each, self.growth)
+        return forecast.graphical(
             division.items,
             domain,
             workload,
@@ -149,7 +150,7 @@ class AimPlus:
         last = final_pass.again(curator, workload, model, log)
         model = family.polished(model, [*log, *last])
         selections = selector.evidence(log, model)
-        notes = planning.unmeasured(domain, workload)
+        notes = forecast.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
     @property

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.families.answers import AnswersModel
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import Division
+from admeasure.planning.division import Division
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.unit import Unit

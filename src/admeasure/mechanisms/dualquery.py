@@ -35,9 +35,11 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.parts.oracle import Oracle, Solver
+from admeasure.parts.records import Record, answers, completed, model_of
+from admeasure.parts.reweighting import at_least_one
+from admeasure.planning import room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
     Division,
@@ -46,9 +48,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
-from admeasure.mechanisms.oracle import Oracle, Solver
-from admeasure.mechanisms.records import Record, answers, completed, model_of
-from admeasure.mechanisms.reweighting import at_least_one
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query

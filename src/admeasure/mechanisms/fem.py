@@ -29,9 +29,16 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.mechanisms.dualquery import limit_note
+from admeasure.parts.oracle import Found, Oracle, Solver
+from admeasure.parts.records import Record, answers, completed, model_of, uniform
+from admeasure.parts.reweighting import (
+    MOST_ROUNDS,
+    at_least_one,
+    balanced_rounds,
+)
+from admeasure.planning import room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
     SELECTION,
@@ -41,14 +48,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
-from admeasure.mechanisms.dualquery import limit_note
-from admeasure.mechanisms.oracle import Found, Oracle, Solver
-from admeasure.mechanisms.records import Record, answers, completed, model_of, uniform
-from admeasure.mechanisms.reweighting import (
-    MOST_ROUNDS,
-    at_least_one,
-    balanced_rounds,
-)
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query

@@ -17,9 +17,9 @@ from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, Division, Item
+from admeasure.planning import room
+from admeasure.planning.division import ASSUMED_ROWS, Division, Item
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal
 from admeasure.schema import Zero

@@ -16,10 +16,11 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from admeasure.domain import Domain
-from admeasure.mechanisms import generator, room
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.course import Options
-from admeasure.mechanisms.division import Division
+from admeasure.parts import generator
+from admeasure.parts.course import Options
+from admeasure.planning import room
+from admeasure.planning.division import Division
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Predicate
 from admeasure.schema import Zero

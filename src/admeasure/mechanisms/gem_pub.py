@@ -19,10 +19,11 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError, UsageError
 from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
-from admeasure.mechanisms import generator, room
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.course import Options
-from admeasure.mechanisms.division import Division
+from admeasure.parts import generator
+from admeasure.parts.course import Options
+from admeasure.planning import room
+from admeasure.planning.division import Division
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero

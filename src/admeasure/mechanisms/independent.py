@@ -12,9 +12,9 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning import forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
@@ -52,7 +52,7 @@ class Independent:
     ) -> Plan:
         (one_way,) = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
         assert one_way.sigma is not None
-        return planning.graphical(
+        return forecast.graphical(
             (one_way,),
             domain,
             workload,

@@ -23,9 +23,9 @@ import numpy as np
 
 from admeasure.domain import Domain, about
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.parts.reweighting import needed
+from admeasure.planning import room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
     Division,
@@ -34,7 +34,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
-from admeasure.mechanisms.reweighting import needed
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.regression import Regression, one_hot
 from admeasure.public.table import PublicTable

@@ -20,9 +20,9 @@ from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning import forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
@@ -98,7 +98,7 @@ class Mst:
         items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
         sigma = items[-1].sigma
         assert sigma is not None
-        return planning.graphical(
+        return forecast.graphical(
             items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
         )
 

@@ -17,9 +17,8 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.planning import forecast, room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     MEASUREMENT,
     ROWS,
@@ -30,6 +29,7 @@ from admeasure.mechanisms.division import (
     counting,
     even_rounds,
 )
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Query
 from admeasure.schedules.even import Even
@@ -93,7 +93,7 @@ class MwemPgm:
         division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
         measured = division[MEASUREMENT]
         assert measured.sigma is not None
-        return planning.graphical(
+        return forecast.graphical(
             division.items,
             domain,
             workload,
@@ -117,7 +117,7 @@ class MwemPgm:
         ):
             log += done.answers
             model = done.after
-        notes = planning.unmeasured(curator.domain, workload)
+        notes = forecast.unmeasured(curator.domain, workload)
         return Outcome(family.polished(model, log), division[SELECTION].times, notes=notes)
 
 

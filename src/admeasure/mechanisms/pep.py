@@ -18,10 +18,10 @@ from admeasure.families.entropy_projection import EntropyProjection, ExactProjec
 from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.reweighting import W
 from admeasure.limits import MEGABYTE
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.mechanisms.reweighting import Loop, Measure, at_least_one, plan_of
+from admeasure.parts.reweighting import Loop, Measure, at_least_one, plan_of
+from admeasure.planning import room
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.selectors.worst import Law

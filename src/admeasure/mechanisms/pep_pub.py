@@ -12,10 +12,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
-from admeasure.mechanisms.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
+from admeasure.parts.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.unit import Unit

@@ -15,9 +15,7 @@ from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.families.reweighting import MultiplicativeWeights
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.mechanisms.reweighting import (
+from admeasure.parts.reweighting import (
     Loop,
     OnPublicRecords,
     Output,
@@ -25,6 +23,8 @@ from admeasure.mechanisms.reweighting import (
     bound_note,
     plan_of,
 )
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.unit import Unit

@@ -21,9 +21,8 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.loop import Budget, adaptive_measurements
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.planning import forecast, room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
     Division,
@@ -32,6 +31,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.privacy.scores.dependence import Dependence
 from admeasure.queries import Marginal, Query
@@ -94,7 +94,7 @@ class PrivBayes:
         division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
         sigma = division[JOINTS].sigma
         assert sigma is not None
-        return planning.graphical(
+        return forecast.graphical(
             division.items,
             domain,
             workload,

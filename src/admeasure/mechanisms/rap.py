@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from admeasure.mechanisms.relaxed_projection import Projection
+from admeasure.parts.relaxed_projection import Projection
 
 if TYPE_CHECKING:
     from admeasure.families.products.optimise import FitOptions

@@ -13,7 +13,7 @@ import numpy as np
 
 from admeasure.errors import AdmeasureError, DataError, UsageError
 from admeasure.limits import available_megabytes
-from admeasure.mechanisms.base import LearnsFromPublic, Mechanism
+from admeasure.planning.mechanism import LearnsFromPublic, Mechanism
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle

@@ -103,7 +103,7 @@ def _number(value: Any) -> str:
 
 def release_html(release: Release) -> str:
     """A release at a glance: its promise, and its best and worst known marginals."""
-    from admeasure.report.facts import rank
+    from admeasure.reporting.facts import rank
 
     c = release.certificate
     stamp = f'<p style="color:#b3261e"><b>{escape(c.stamp)}</b></p>' if c.stamp else ""

@@ -112,7 +112,7 @@ def code_version() -> str:
 
 def run_job(record: Record) -> Record:
     """The measures and costs of one job, in a process that does nothing else."""
-    from admeasure.evaluate import compare
+    from admeasure.evaluation import compare
     from admeasure.fitting import fit
     from admeasure.limits import peak
     from admeasure.mechanisms import build

@@ -39,7 +39,7 @@ from typing import Any, get_args
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
 from admeasure.limits import Limits
 from admeasure.mechanisms import REGISTRY, LearnsFromPublic, build
-from admeasure.mechanisms.base import options_of
+from admeasure.planning.mechanism import options_of
 from admeasure.privacy.convert import rho_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema

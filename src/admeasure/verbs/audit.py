@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.audit.release import ReleaseAudit, audit_release
+from admeasure.auditing.release import ReleaseAudit, audit_release
 
 
 def audit(release: str | Path) -> ReleaseAudit:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.evaluate import NOT_PRIVATE, Errors, compare
-from admeasure.evaluate.future import FutureError, future_error
+from admeasure.evaluation import NOT_PRIVATE, Errors, compare
+from admeasure.evaluation.future import FutureError, future_error
 from admeasure.release import Release
 from admeasure.schema import Privacy, Schema
 from admeasure.sources.memory import MemorySource

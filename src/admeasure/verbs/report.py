@@ -9,16 +9,16 @@ from typing import Any
 
 from admeasure.conclusions import Conclusion, check_all, load_conclusions
 from admeasure.errors import UsageError
-from admeasure.evaluate import compare
+from admeasure.evaluation import compare
 from admeasure.files import refuse_to_overwrite, write_private, write_text
 from admeasure.privacy.account import Account
 from admeasure.privacy.book import Book
 from admeasure.release import Release
 from admeasure.release.certificate import registry_yaml
-from admeasure.report.files import is_page, marked
-from admeasure.report.html import certificate_page, html_report
-from admeasure.report.text import text_report
-from admeasure.report.verdicts import lines
+from admeasure.reporting.files import is_page, marked
+from admeasure.reporting.html import certificate_page, html_report
+from admeasure.reporting.text import text_report
+from admeasure.reporting.verdicts import lines
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenRelease, release_of
 

@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.files import write_private
-from admeasure.report.html import certificate_page
+from admeasure.reporting.html import certificate_page
 from admeasure.untrusted import parse_json
 from admeasure.web import actions, asking, budget, commands, pages, runs
 from admeasure.web.entrance import Entrance, Keys
@@ -294,6 +294,6 @@ def _content(name: str) -> str:
     here = files("admeasure.web") / "static" / name
     text = here.read_text(encoding="utf-8")
     if name == "page.css":  # the reports' colours and tables, so that both look alike
-        shared = files("admeasure.report") / "templates" / "style.css"
+        shared = files("admeasure.reporting") / "templates" / "style.css"
         return shared.read_text(encoding="utf-8") + text
     return text

@@ -14,7 +14,7 @@ from admeasure.domain import canonical
 from admeasure.errors import UsageError
 from admeasure.queries import AtLeast, Cell, Where
 from admeasure.release import Answer, Release
-from admeasure.report.html import sure
+from admeasure.reporting.html import sure
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.web.conditions import selection_of
 from admeasure.workload import Question

@@ -14,7 +14,7 @@ from typing import Any
 
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
-from admeasure.report.facts import evenly
+from admeasure.reporting.facts import evenly
 
 MOST = 400
 

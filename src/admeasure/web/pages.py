@@ -12,8 +12,8 @@ import numpy as np
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.privacy.book import Book
 from admeasure.release import Release
-from admeasure.report import charts, html
-from admeasure.report.facts import Ranked, rank
+from admeasure.reporting import charts, html
+from admeasure.reporting.facts import Ranked, rank
 from admeasure.web import actions, asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder

@@ -24,7 +24,7 @@ from admeasure.mechanisms import build
 from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
-from admeasure.report.facts import Round, rounds
+from admeasure.reporting.facts import Round, rounds
 from admeasure.run import JOURNAL
 from admeasure.untrusted import rational
 from admeasure.web import worker

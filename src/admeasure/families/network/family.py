@@ -33,7 +33,7 @@ class NetworkModel:
     """`products`: the rows that `generator` makes, a model of their own, which also answers in
     blocks and scores on a device. `sound`: whether training stayed finite; where
     it did not, this is the last state that was. `loss`: what the last training ended at.
-    `curve`: a line for each round of a run, see `admeasure.mechanisms.generator`. `memory`: what
+    `curve`: a line for each round of a run, see `admeasure.parts.generator`. `memory`: what
     the optimiser remembers while a run lasts; it is not stored."""
 
     products: ProductModel

@@ -18,9 +18,8 @@ from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
 from admeasure.families.reweighting import Reweighted, average
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import NOT_AN_OPTION, Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.planning import room
+from admeasure.planning.division import (
     MEASUREMENT,
     ROWS,
     SELECTION,
@@ -30,6 +29,7 @@ from admeasure.mechanisms.division import (
     counting,
     even_rounds,
 )
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
 from admeasure.privacy.curator import Curator, epsilon_for
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal

@@ -12,7 +12,7 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """A table of the verdicts, and what its words mean; nothing where there are none."""
     if not verdicts:
         return []
-    from admeasure.report.html import sure
+    from admeasure.reporting.html import sure
 
     rows = [
         [v.name, v.verdict, "agrees" if v.in_release else "disagrees", sure(v)] for v in verdicts

@@ -23,7 +23,7 @@ import numpy as np
 
 from admeasure.domain import Domain, about
 from admeasure.errors import UsageError
-from admeasure.mechanisms.enumeration import MAX_RECORDS, Enumeration
+from admeasure.parts.enumeration import MAX_RECORDS, Enumeration
 from admeasure.queries import AtLeast, Cell, Query, ThresholdCell, Where
 from admeasure.schema import Zero
 

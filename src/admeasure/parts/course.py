@@ -13,7 +13,7 @@ from typing import Literal
 
 from admeasure.domain import Domain
 from admeasure.loop import Schedule
-from admeasure.mechanisms.division import (
+from admeasure.planning.division import (
     MEASUREMENT,
     ONE_WAY,
     ROUNDS,

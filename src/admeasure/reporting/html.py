@@ -15,11 +15,11 @@ from functools import cache
 import jinja2
 
 from admeasure.conclusions import Conclusion, Verdict, check_all
-from admeasure.evaluate import NOT_PRIVATE
-from admeasure.evaluate.errors import Answers
+from admeasure.evaluation import NOT_PRIVATE
+from admeasure.evaluation.errors import Answers
 from admeasure.privacy.account import Account
 from admeasure.release import Release
-from admeasure.report import charts, facts, truth
+from admeasure.reporting import charts, facts, truth
 
 SURE_SHOWN = 0.999999
 
@@ -77,7 +77,7 @@ def _stamps(release: Release, *, internal: bool) -> list[str]:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("admeasure.report", "templates"),
+        loader=jinja2.PackageLoader("admeasure.reporting", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.audit.draws import Draws, Misoffered, drawn
+from admeasure.auditing.draws import Draws, Misoffered, drawn
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Journal, unpack

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from admeasure.domain import Domain
 from admeasure.families import HALF_NORMAL
-from admeasure.mechanisms.base import Item, Plan
+from admeasure.planning.mechanism import Item, Plan
 from admeasure.workload import Workload
 
 # Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10.

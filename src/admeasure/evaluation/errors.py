@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.domain import Columns, Domain
-from admeasure.evaluate.subsampling import Equivalent, Resampling
+from admeasure.evaluation.subsampling import Equivalent, Resampling
 from admeasure.workload import Workload
 from admeasure.workload.files import WorkloadQuery
 

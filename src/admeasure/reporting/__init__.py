@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from admeasure.report.text import text_report
+from admeasure.reporting.text import text_report
 
 __all__ = ["text_report"]

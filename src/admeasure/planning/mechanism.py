@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
 from admeasure.families import Model
-from admeasure.mechanisms.division import Division, Item
+from admeasure.planning.division import Division, Item
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Predicate

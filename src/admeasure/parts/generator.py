@@ -23,10 +23,9 @@ from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import MEGABYTE, physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.measurement import Measurement
-from admeasure.mechanisms import planning, room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.course import PREDICATES, Course, Options
-from admeasure.mechanisms.division import (
+from admeasure.parts.course import PREDICATES, Course, Options
+from admeasure.planning import forecast, room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ONE_WAY,
     ROUNDS,
@@ -36,6 +35,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
 from admeasure.queries import Marginal, Predicate, Query
@@ -229,7 +229,7 @@ def run(
     bounded = isinstance(selector, ExpectedImprovement) and curve and model.sound
     selections = selector.evidence(log, model) if bounded else ()
     learned = (PREDICATES_NOTE,) if predicates else ()
-    unmeasured = planning.unmeasured(domain, workload)
+    unmeasured = forecast.unmeasured(domain, workload)
     notes = (*notes, *learned, *unmeasured, *_incomplete(curator, model))
     return Outcome(model, len(curve), selections, notes)
 
@@ -383,7 +383,7 @@ def plan(
     count, said = course.rounds, str(course.rounds)
     if course.annealed:
         left, each = division.total(ROUNDS), course.each
-        count, said = left / each, f"{planning.fewest_rounds(left, each)} to {int(left / each) + 1}"
+        count, said = left / each, f"{forecast.fewest_rounds(left, each)} to {int(left / each) + 1}"
     how = training(options)
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps

@@ -6,8 +6,8 @@ holds the table, and what it prints says so.
 
 from __future__ import annotations
 
-from admeasure.evaluate.errors import NOT_PRIVATE, Errors, Worst, compare
-from admeasure.evaluate.subsampling import Equivalent, Resampling, equivalent_sample
+from admeasure.evaluation.errors import NOT_PRIVATE, Errors, Worst, compare
+from admeasure.evaluation.subsampling import Equivalent, Resampling, equivalent_sample
 
 __all__ = [
     "NOT_PRIVATE",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from admeasure.evaluate.errors import Answers
+from admeasure.evaluation.errors import Answers
 from admeasure.public.mixture import Mixture, best_mixture
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import logsumexp
 
-from admeasure.audit.estimate import epsilon_lower, mu_lower
-from admeasure.audit.replay import Move, compare
+from admeasure.auditing.estimate import epsilon_lower, mu_lower
+from admeasure.auditing.replay import Move, compare
 from admeasure.mechanisms import Mechanism
 from admeasure.privacy.convert import epsilon_of
 from admeasure.privacy.noise import Noise

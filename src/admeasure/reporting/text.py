@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
-from admeasure.evaluate.errors import NOT_PRIVATE, Errors
+from admeasure.evaluation.errors import NOT_PRIVATE, Errors
 from admeasure.queries import Cell
 from admeasure.release import Answer, Bound, Release
 from admeasure.workload import Question

@@ -20,7 +20,7 @@ from admeasure.errors import UsageError
 from admeasure.queries import Cell, from_record
 from admeasure.release import Release
 from admeasure.release.bounds import Evidence
-from admeasure.report.charts import HeatCell
+from admeasure.reporting.charts import HeatCell
 from admeasure.workload import Question
 
 LEVELS_SHOWN = 12

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.evaluate.errors import Answers
+from admeasure.evaluation.errors import Answers
 from admeasure.workload.history import Future
 
 TABLES_AT_ONCE = 16

@@ -15,9 +15,8 @@ from admeasure.extras import need
 from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
 from admeasure.limits import MEGABYTE
 from admeasure.loop import adaptive_measurements
-from admeasure.mechanisms import room
-from admeasure.mechanisms.base import Outcome, Plan
-from admeasure.mechanisms.division import (
+from admeasure.planning import room
+from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
     Division,
@@ -26,6 +25,7 @@ from admeasure.mechanisms.division import (
     count_rows,
     counting,
 )
+from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
 from admeasure.queries import Marginal, Threshold
 from admeasure.schedules.even import Even
@@ -280,6 +280,6 @@ def _everything(domain: Domain, workload: Workload):
 
 
 def _notes(domain: Domain, workload: Workload) -> tuple[str, ...]:
-    from admeasure.mechanisms.planning import unmeasured
+    from admeasure.planning.forecast import unmeasured
 
     return unmeasured(domain, workload)

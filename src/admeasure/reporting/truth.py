@@ -15,12 +15,12 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
-from admeasure.evaluate import Errors, compare
-from admeasure.evaluate.errors import Answers
-from admeasure.evaluate.future import FutureError, future_error
+from admeasure.evaluation import Errors, compare
+from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.future import FutureError, future_error
 from admeasure.release import Release
-from admeasure.report.charts import Dot, HeatCell
-from admeasure.report.facts import (
+from admeasure.reporting.charts import Dot, HeatCell
+from admeasure.reporting.facts import (
     PAIRED,
     RANKED,
     Pairs,

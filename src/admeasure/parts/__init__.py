@@ -1,0 +1,1 @@
+"""What several mechanisms are built from: runs, oracles and passes that papers share."""

@@ -1,0 +1,1 @@
+"""What a mechanism is, and how its budget, error and memory are said before it runs."""
