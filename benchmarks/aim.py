@@ -62,11 +62,11 @@ def run_one(case: Case) -> Record:
 
     from admeasure.errors import UsageError
     from admeasure.evaluation import compare
-    from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
     from admeasure.sources.memory import MemorySource
     from admeasure.sources.open import open_source
+    from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
     levels = levels_of(TABLES[case.table])

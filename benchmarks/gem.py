@@ -91,10 +91,10 @@ def tables(table: str) -> tuple[dict[str, int], dict[str, Any], dict[str, dict[s
 def run_one(case: Case) -> Record:
     """Fit and judge the model's own answers."""
     from admeasure.evaluation import compare
-    from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
     from admeasure.sources.memory import MemorySource
+    from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
     name, candidate, options = read(case.mechanism)

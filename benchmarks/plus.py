@@ -72,10 +72,10 @@ def workload_rule(name: str, table: str, columns: tuple[str, ...]) -> str:
 def run_job(job: Record) -> Record:
     """One fit, judged by the error of the model's answers (AIM, Definition 2)."""
     from admeasure.evaluation import compare
-    from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.sources.memory import MemorySource
     from admeasure.sources.open import open_source
+    from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
     schema, data = open_table(job["table"])

@@ -74,11 +74,11 @@ def read(mechanism: str) -> tuple[str, str | None, dict[str, str]]:
 def run_one(case: Case) -> Record:
     """Fit and judge the model's own answers."""
     from admeasure.evaluation import compare
-    from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
     from admeasure.sources.memory import MemorySource
     from admeasure.sources.open import open_source
+    from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
     name, candidate, options = read(case.mechanism)
@@ -184,9 +184,9 @@ def speed_large(rounds: int = 100) -> Record:
     """PMW-Pub with 100,000 public rows and 4,096 three-way marginals of the 67 ACS attributes."""
     import numpy as np
 
-    from admeasure.fitting import fit
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
+    from admeasure.verbs.fit import fit
 
     stored = json.loads((data_folder() / "acs_pmwpub_domain.json").read_text())
     levels = {c: stored["domain"][c] for c in stored["paper_attributes"] if c in stored["domain"]}

@@ -47,8 +47,8 @@ def mixtures(tables: list[str]) -> Record:
 
 def screenings(tables: list[str], seeds: int, epsilon: float = 0.1) -> Iterator[str]:
     """Noisy rankings against the true ones."""
-    from admeasure.public.screening import screen
     from admeasure.schema import Schema
+    from admeasure.verbs.screen import screen
 
     true = mixtures(tables)
     for name in tables:

@@ -187,8 +187,8 @@ def columns_once(path: Path, way: str) -> Record:
 def steps_once(path: Path, _way: str) -> Record:
     """AIM on all pairs and triples of columns of 8 levels, by step."""
     from admeasure.cli.profile import profiled
-    from admeasure.fitting import fit
     from admeasure.mechanisms.aim import Aim
+    from admeasure.verbs.fit import fit
 
     coded = _coded(path)
     clock = Clock()

@@ -9,13 +9,13 @@
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from admeasure.fitting import fit as fit
     from admeasure.limits import Limits as Limits
     from admeasure.mechanisms.aim import Aim as aim
     from admeasure.mechanisms.aim_plus import AimPlus as aim_plus
@@ -37,25 +37,23 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.rap import Rap as rap
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
     from admeasure.privacy.book import Book as Book
-    from admeasure.public.screening import screen as screen
     from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
     from admeasure.run import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
     from admeasure.verbs.answer import answer as answer
+    from admeasure.verbs.audit import audit as audit
     from admeasure.verbs.check import check as check
     from admeasure.verbs.draft import draft as draft
+    from admeasure.verbs.evaluate import evaluate as evaluate
+    from admeasure.verbs.fit import fit as fit
     from admeasure.verbs.plan import plan as plan
+    from admeasure.verbs.report import report as report
     from admeasure.verbs.sample import sample as sample
+    from admeasure.verbs.screen import screen as screen
     from admeasure.workload import Workload as Workload
 
-_HOMES = {
-    "answer": "verbs.answer",
-    "check": "verbs.check",
-    "draft": "verbs.draft",
-    "plan": "verbs.plan",
-    "sample": "verbs.sample",
-    "screen": "public.screening",
+_NOUNS = {
     "Book": "privacy.book",
     "ChargeTo": "run",
     "Limits": "limits",
@@ -63,29 +61,7 @@ _HOMES = {
     "Release": "release",
     "Schema": "schema",
     "Workload": "workload",
-    "fit": "fitting",
 }
-_MECHANISMS = (
-    "aim",
-    "aim_plus",
-    "all_zero",
-    "dualquery",
-    "fem",
-    "gaussian",
-    "gem",
-    "gem_pub",
-    "independent",
-    "ji_elkan",
-    "mst",
-    "mwem",
-    "mwem_pgm",
-    "pep",
-    "pep_pub",
-    "pmw_pub",
-    "privbayes",
-    "rap",
-    "rap_softmax",
-)
 
 __all__ = [
     "Book",
@@ -99,9 +75,11 @@ __all__ = [
     "aim_plus",
     "all_zero",
     "answer",
+    "audit",
     "check",
     "draft",
     "dualquery",
+    "evaluate",
     "fem",
     "fit",
     "gaussian",
@@ -119,6 +97,7 @@ __all__ = [
     "privbayes",
     "rap",
     "rap_softmax",
+    "report",
     "sample",
     "screen",
 ]
@@ -131,9 +110,11 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # whose readers know every name from above
 
     def __getattr__(name: str) -> Any:
-        """Names are imported when they are used, so that `admeasure --help` answers at once."""
-        if name in _HOMES:
-            return getattr(importlib.import_module(f"admeasure.{_HOMES[name]}"), name)
-        if name in _MECHANISMS:
-            return importlib.import_module("admeasure.mechanisms").REGISTRY[name.replace("_", "-")]
-        raise AttributeError(f"module 'admeasure' has no attribute {name!r}")
+        """Names are imported when they are used, so that `admeasure --help` answers at once. A verb
+        is in the file of its name; what is neither noun nor verb is a mechanism."""
+        if name not in __all__:
+            raise AttributeError(f"module 'admeasure' has no attribute {name!r}")
+        home = _NOUNS.get(name, f"verbs.{name}")
+        if find_spec(f"admeasure.{home}") is not None:
+            return getattr(import_module(f"admeasure.{home}"), name)
+        return import_module("admeasure.mechanisms").REGISTRY[name.replace("_", "-")]

@@ -18,7 +18,6 @@ import pytest
 
 from admeasure.domain import canonical
 from admeasure.errors import ResourceError, UsageError
-from admeasure.fitting import fit
 from admeasure.limits import Limits
 from admeasure.mechanisms.aim import Aim
 from admeasure.privacy.curator import Curator
@@ -31,6 +30,7 @@ from admeasure.sources.cache import CodeFile
 from admeasure.sources.count import Counter
 from admeasure.sources.duckdb import DuckDBSource, _Table
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import parse_workload
 
 LEVELS = {"a": 3, "b": 300, "c": 2, "d": 5, "e": 7}

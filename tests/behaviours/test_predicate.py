@@ -16,7 +16,6 @@ from admeasure.errors import UsageError, WorkloadError
 from admeasure.families.network.arbitrary import Samples, answers, drawn
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout
-from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.gem import Gem
@@ -29,6 +28,7 @@ from admeasure.schema import Schema
 from admeasure.schema.levels import level_values
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours, Unit
+from admeasure.verbs.fit import fit
 
 LEVELS = {"a": 4, "b": 3, "c": 5}
 SCHEMA = Schema.coded("toy", LEVELS)

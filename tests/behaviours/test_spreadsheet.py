@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admeasure.cli.run import run
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.schema import Schema
 from admeasure.schema.spreadsheet import plain_text, safe_text
+from admeasure.verbs.fit import fit
 
 LEVELS = ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\rx", " =1", "＝1", "'tis", "-5", "a;=1", ""]
 SCHEMA = f"""

@@ -17,7 +17,6 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.evaluation import compare
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
@@ -27,6 +26,7 @@ from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
 from admeasure.studies.run import run_study
 from admeasure.studies.table import summary
+from admeasure.verbs.fit import fit
 from admeasure.workload import parse_workload
 
 SCHEMA = """

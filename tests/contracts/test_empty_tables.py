@@ -15,15 +15,15 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.errors import UsageError
-from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.convert import rho_of
 from admeasure.public import PublicTable
-from admeasure.public.screening import screen
 from admeasure.queries import Marginal
 from admeasure.release import Release
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
+from admeasure.verbs.screen import screen
 from admeasure.workload import Workload
 
 LEVELS = {"a": 3, "b": 2, "c": 2}

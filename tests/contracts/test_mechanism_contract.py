@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
-from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.book import Book
@@ -34,6 +33,7 @@ from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Question, Workload
 
 LEVELS = {"d": 2, "b": 3, "a": 4, "c": 3}

@@ -20,7 +20,6 @@ import pytest
 
 import admeasure.limits
 from admeasure.errors import AdmeasureError, ResourceError
-from admeasure.fitting import fit
 from admeasure.limits import COUNTED_CELLS, Limits, resident
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.mechanism import LearnsFromPublic, StartsLibraries
@@ -29,6 +28,7 @@ from admeasure.public import PublicTable
 from admeasure.queries import Marginal
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
 
 NAMES = sorted(REGISTRY)
@@ -182,7 +182,7 @@ LIMITED = """
 import resource, sys
 from admeasure.limits import _status_bytes
 from admeasure.cli.run import run
-import admeasure.fitting
+import admeasure.verbs.fit
 room = _status_bytes("VmSize") + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (room, room))
 sys.exit(run(sys.argv[2:]))

@@ -11,7 +11,6 @@ import pytest
 from scipy import optimize
 
 from admeasure.errors import UsageError
-from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus
@@ -23,6 +22,7 @@ from admeasure.queries import Marginal, Threshold
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
 
 LEVELS = {"a": 2, "b": 6, "c": 4, "d": 3, "e": 5}

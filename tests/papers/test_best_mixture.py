@@ -17,12 +17,12 @@ from admeasure.privacy.book import Book
 from admeasure.privacy.scores.score import GRID
 from admeasure.public import PublicTable
 from admeasure.public.mixture import Game, by_levels, exact, first_order
-from admeasure.public.screening import TOLERANCE, BestMixtureError, screen
 from admeasure.queries import Marginal, Query, Threshold
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours, Unit
+from admeasure.verbs.screen import TOLERANCE, BestMixtureError, screen
 from admeasure.workload import Workload, parse_workload
 
 DOMAIN = Domain(("a", "b", "c"), (3, 3, 2))

@@ -16,7 +16,6 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from admeasure.domain import canonical
-from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim import Aim
@@ -34,6 +33,7 @@ from admeasure.release.bounds import (
 )
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Question, parse_workload
 
 BETAS = (0.2, 0.05, 1e-3)

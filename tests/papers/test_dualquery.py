@@ -11,7 +11,6 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.fitting import fit
 from admeasure.mechanisms.dualquery import DualQuery
 from admeasure.parts.oracle import Found, Oracle, conditions, holds
 from admeasure.privacy.convert import rho_of
@@ -20,6 +19,7 @@ from admeasure.privacy.scores.signed import SignedError, negation
 from admeasure.queries import AtLeast, Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.schema import Schema, Zero
 from admeasure.unit import Unit
+from admeasure.verbs.fit import fit
 
 LEVELS = {"a": 3, "b": 2, "c": 3, "e": 1}
 DOMAIN = Domain.of(LEVELS)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from admeasure.errors import ResourceError, UsageError
-from admeasure.fitting import fit
 from admeasure.mechanisms.fem import Fem
 from admeasure.parts.oracle import Oracle
 from admeasure.privacy.scores.score import GRID
 from admeasure.schema import Schema
 from admeasure.unit import Unit
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 3})
 

@@ -14,7 +14,6 @@ from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError, WorkloadError
 from admeasure.evaluation import compare
 from admeasure.families.network.family import NetworkModel
-from admeasure.fitting import fit
 from admeasure.mechanisms.gem import Gem
 from admeasure.mechanisms.gem_pub import GemPub
 from admeasure.mechanisms.independent import Independent
@@ -26,6 +25,7 @@ from admeasure.queries import Cell, Marginal, Threshold
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
 
 LEVELS = {"a": 4, "b": 3, "c": 5, "d": 2}

@@ -10,12 +10,12 @@ from scipy.optimize import minimize
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ResourceError, UsageError
-from admeasure.fitting import fit
 from admeasure.mechanisms.ji_elkan import JiElkan
 from admeasure.privacy.regression import SLACK, Regression, minimised, one_hot
 from admeasure.public import PublicTable
 from admeasure.schema import Schema
 from admeasure.unit import Neighbours, Unit
+from admeasure.verbs.fit import fit
 
 DOMAIN = Domain(("b", "a", "c"), (2, 3, 2))
 

@@ -13,11 +13,11 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families.explicit import ExplicitModel
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted, average
 from admeasure.families.support import Records, SupportModel
-from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 DOMAIN = Domain(("b", "a", "c"), (2, 3, 2))  # not in alphabetical order, on purpose
 ALL_RECORDS = list(product(range(2), range(3), range(2)))

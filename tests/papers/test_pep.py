@@ -14,11 +14,11 @@ from admeasure.errors import UsageError
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.explicit import ExplicitModel
 from admeasure.families.support import Records, SupportModel
-from admeasure.fitting import fit
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.pep import Pep
 from admeasure.queries import Cell, Marginal, ThresholdCell
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 DOMAIN = Domain(("b", "a", "c"), (2, 3, 2))
 RECORDS = list(product(range(2), range(3), range(2)))

@@ -12,7 +12,6 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import DataError, UsageError
-from admeasure.fitting import fit
 from admeasure.mechanisms import Mechanism, build
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.pep_pub import PepPub
@@ -26,6 +25,7 @@ from admeasure.release import Release
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.unit import Neighbours, Unit
+from admeasure.verbs.fit import fit
 from admeasure.workload import parse_workload
 
 LEVELS = {"a": 4, "b": 3, "c": 3, "d": 2}

@@ -16,7 +16,6 @@ from admeasure.evaluation.future import future_error
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
-from admeasure.fitting import fit
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.parts import relaxed_projection
@@ -33,6 +32,7 @@ from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.selectors.top import TopCells, distinct
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.drift import Shape, historical
 from admeasure.workload.history import Future, draw_history

@@ -13,10 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from admeasure.errors import BudgetError
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 2})
 DATA = {"a": [0, 1, 1, 0, 1]}

@@ -39,7 +39,6 @@ import numpy as np
 import admeasure.limits
 from admeasure.auditing.release import audit_release
 from admeasure.errors import AdmeasureError
-from admeasure.fitting import fit
 from admeasure.limits import Limits
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
@@ -50,6 +49,7 @@ from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(5).integers(0, 2, (3, 60))

@@ -17,7 +17,6 @@ from admeasure.auditing.release import audit_release
 from admeasure.cli.options import mechanism_of
 from admeasure.conclusions import load_conclusions
 from admeasure.errors import AdmeasureError
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.privacy import events
 from admeasure.public.read import read_public
@@ -31,6 +30,7 @@ from admeasure.studies import run
 from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
 from admeasure.studies.table import grid, summary
+from admeasure.verbs.fit import fit
 from admeasure.workload import files, load_questions, parse_workload
 from admeasure.workload.history import parse_future
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from admeasure.errors import BudgetError
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 PROCESSES = 8
 IN_MEMORY = Path("/dev/shm")
@@ -138,7 +138,7 @@ if os.geteuid() == 0:
             break
         if folder.name.startswith("pytest-of"):
             break
-    from admeasure.fitting import fit  # imported before the rights to read it are given up
+    from admeasure.verbs.fit import fit  # imported before the rights to read it are given up
     from admeasure.mechanisms import build
     from admeasure.run import ChargeTo
     from admeasure.schema import Schema
@@ -147,7 +147,7 @@ if os.geteuid() == 0:
     os.seteuid(65534)
 else:
     path.parent.chmod(0o555)
-    from admeasure.fitting import fit
+    from admeasure.verbs.fit import fit
     from admeasure.mechanisms import build
     from admeasure.run import ChargeTo
     from admeasure.schema import Schema

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2})
 DAY = 86400

@@ -22,10 +22,10 @@ import pytest
 
 from admeasure.auditing.release import audit_release
 from admeasure.errors import ReleaseError
-from admeasure.fitting import fit
 from admeasure.mechanisms import build
 from admeasure.release import Release, store
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 
 @pytest.fixture(scope="module")

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from admeasure.auditing.release import audit_release
 from admeasure.errors import AdmeasureError, ReleaseError
-from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY
 from admeasure.queries import Cell
 from admeasure.release import Release, store
 from admeasure.reporting.text import text_report
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(1).integers(0, 2, (3, 40))

@@ -20,7 +20,6 @@ import pytest
 import admeasure.limits
 from admeasure.auditing.release import audit_release
 from admeasure.errors import BudgetError, LimitReached, ResourceError, UsageError
-from admeasure.fitting import fit
 from admeasure.limits import Limits, Watch, resident
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
@@ -30,6 +29,7 @@ from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(1).integers(0, 2, (3, 50))
@@ -164,7 +164,7 @@ def test_a_limit_of_memory_reaches_what_the_curator_keeps(book, tmp_path, monkey
         kept.append(keep_bytes)
         return Curator(*given, keep_bytes=keep_bytes, **more)
 
-    monkeypatch.setattr("admeasure.fitting.Curator", watched)
+    monkeypatch.setattr("admeasure.verbs.fit.Curator", watched)
     free = 400
     run(book, tmp_path / "tight", limits=Limits(megabytes=resident() + free))
     run(book, tmp_path / "wide", limits=Limits(megabytes=10**6))

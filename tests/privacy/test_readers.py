@@ -20,10 +20,10 @@ import pytest
 import admeasure
 from admeasure.errors import DataError, UsageError
 from admeasure.public.read import read_public
-from admeasure.public.screening import screen
 from admeasure.schema import Schema
 from admeasure.sources.engine import connected
 from admeasure.sources.open import open_source
+from admeasure.verbs.screen import screen
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 4})
 PRIVATE = "a,b\n2,3\n2,3\n1,3\n"

@@ -19,10 +19,10 @@ import pytest
 
 from admeasure.auditing.release import audit_release
 from admeasure.errors import ReleaseError
-from admeasure.fitting import fit
 from admeasure.mechanisms import REGISTRY
 from admeasure.release import store
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(1).integers(0, 2, (3, 40))

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from admeasure.errors import BudgetError, ResourceError
-from admeasure.fitting import fit
 from admeasure.limits import Limits
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
@@ -30,6 +29,7 @@ from admeasure.release.certificate import WITHOUT_BOOK
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 DATA = {"a": [0, 1, 2, 0], "b": [0, 1, 0, 1], "c": [1, 1, 0, 0]}

@@ -14,8 +14,6 @@ from admeasure.cli.options import mechanism_of
 from admeasure.cli.profile import profiled
 from admeasure.cli.run import Interrupted
 from admeasure.errors import UsageError
-from admeasure.fitting import ChargeTo
-from admeasure.fitting import fit as run_fit
 from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
 from admeasure.privacy.convert import rho_of
@@ -23,6 +21,8 @@ from admeasure.privacy.journal import Event, Progress
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.sources.address import printable
+from admeasure.verbs.fit import ChargeTo
+from admeasure.verbs.fit import fit as run_fit
 
 
 @dataclass(frozen=True)

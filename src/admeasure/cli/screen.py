@@ -8,10 +8,10 @@ from pathlib import Path
 
 from admeasure.cli.console import banner, progress, say, say_json, table, warn
 from admeasure.errors import UsageError
-from admeasure.public.screening import Screening
-from admeasure.public.screening import screen as run_screen
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.verbs.screen import Screening
+from admeasure.verbs.screen import screen as run_screen
 
 
 def show(

@@ -15,10 +15,10 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from admeasure.fitting import fit
 from admeasure.mechanisms.aim import Aim
 from admeasure.schema import Schema
 from admeasure.schema.write import write_table
+from admeasure.verbs.fit import fit
 
 ROWS, EPSILON, DELTA = 48_842, 3.0, 1e-9
 

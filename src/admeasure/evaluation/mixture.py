@@ -1,6 +1,6 @@
 """Best-mixture error of a public table against the private one. NOT PRIVATE.
 
-`admeasure.public.screening` releases the same number with noise.
+`admeasure.verbs.screen` releases the same number with noise.
 """
 
 from __future__ import annotations

@@ -113,11 +113,11 @@ def code_version() -> str:
 def run_job(record: Record) -> Record:
     """The measures and costs of one job, in a process that does nothing else."""
     from admeasure.evaluation import compare
-    from admeasure.fitting import fit
     from admeasure.limits import peak
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
     from admeasure.sources.open import open_source
+    from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
     job = Job.from_json(record)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
+
+if TYPE_CHECKING:
+    from admeasure.planning.mechanism import Mechanism
 
 GivenSchema = Schema | str | Path
 GivenWorkload = Workload | str | Path
@@ -36,6 +39,8 @@ def mechanism_of(
     """A mechanism, or the one of a name with options as texts, or the one that is preferred."""
     if given is not None and not isinstance(given, str):
         return given
+    from admeasure.mechanisms import REGISTRY, build  # all of them: `answer` needs none
+
     # An empty name is a mistake, not the wish for the preferred one.
     name = next(n for n in PREFERRED if n in REGISTRY) if given is None else given
     return build(name, options)
