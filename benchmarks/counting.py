@@ -35,7 +35,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.schema import Schema
-from admeasure.sources.duckdb import DuckDBSource
+from admeasure.sources.files.source import DuckDBSource
 
 LEVELS = (32, 9, 32, 16, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2)
 BINNED = (0, 2, 10, 11, 12)

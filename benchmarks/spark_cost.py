@@ -39,7 +39,7 @@ import numpy as np
 
 from admeasure.domain import canonical
 from admeasure.sources import Source
-from admeasure.sources.duckdb import DuckDBSource
+from admeasure.sources.files.source import DuckDBSource
 from counting import generate, schema
 
 TICKS = os.sysconf("SC_CLK_TCK")

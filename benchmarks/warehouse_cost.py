@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.domain import canonical
-from admeasure.sources import warehouse
+from admeasure.sources.warehouse import source as warehouse
 from counting import BIN_WIDTH, BINNED, LEVELS, schema
 
 CHUNK = 20_000

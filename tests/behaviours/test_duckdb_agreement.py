@@ -27,7 +27,7 @@ from admeasure.schema.check import check
 from admeasure.schema.column import Column
 from admeasure.schema.model import Privacy, Schema, Table
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
-from admeasure.sources.duckdb import DuckDBSource, find_problems
+from admeasure.sources.files.source import DuckDBSource, find_problems
 from admeasure.sources.memory import MemorySource
 
 ROWS = 24

@@ -21,7 +21,7 @@ import pytest
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.limits import available_megabytes
 from admeasure.schema import Schema
-from admeasure.sources.duckdb import DuckDBSource, find_problems, storage_types
+from admeasure.sources.files.source import DuckDBSource, find_problems, storage_types
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 
@@ -355,6 +355,6 @@ def test_too_little_memory_for_the_engine_is_a_resource_error(tmp_path, monkeypa
     many_rows(tmp_path / "t.parquet", 300_000)
     privacy = SCHEMA.privacy.model_copy(update={"unit_column": "id"})
     schema = SCHEMA.model_copy(update={"privacy": privacy})
-    monkeypatch.setattr("admeasure.sources.duckdb.LEAST_MEGABYTES", 1)
+    monkeypatch.setattr("admeasure.sources.files.source.LEAST_MEGABYTES", 1)
     with pytest.raises(ResourceError, match="Raise the memory limit"):
         DuckDBSource(tmp_path / "t.parquet", schema, memory_megabytes=1)

@@ -25,10 +25,10 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Marginal
 from admeasure.schema import Schema
-from admeasure.sources import cache as cache_module
-from admeasure.sources.cache import CodeFile
 from admeasure.sources.count import Counter
-from admeasure.sources.duckdb import DuckDBSource, _Table
+from admeasure.sources.files import cache as cache_module
+from admeasure.sources.files.cache import CodeFile
+from admeasure.sources.files.source import DuckDBSource, _Table
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
 from admeasure.workload import parse_workload
@@ -304,7 +304,7 @@ PROGRAM = """
 import os, signal, sys, time
 import numpy as np
 from admeasure.schema import Schema
-from admeasure.sources.duckdb import DuckDBSource
+from admeasure.sources.files.source import DuckDBSource
 schema = Schema.coded("toy", {levels})
 source = DuckDBSource({path!r}, schema, memory_megabytes=0, cache={folder!r})
 print(source.on_disk, flush=True)
@@ -357,7 +357,7 @@ import json
 from itertools import combinations
 from pathlib import Path
 from admeasure.schema import Schema
-from admeasure.sources.duckdb import DuckDBSource
+from admeasure.sources.files.source import DuckDBSource
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 names = [f"c{i}" for i in range(10)]

@@ -12,7 +12,7 @@ import pytest
 
 from admeasure.errors import DataError, UsageError
 from admeasure.schema import Schema
-from admeasure.sources.duckdb import DuckDBSource, find_problems, storage_types
+from admeasure.sources.files.source import DuckDBSource, find_problems, storage_types
 from admeasure.sources.open import open_source
 
 SCHEMA = Schema.loads("""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from admeasure.sources.spark_ship import archive
+from admeasure.sources.spark.ship import archive
 
 
 def test_the_code_that_is_shipped_runs_without_the_package(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_the_code_that_is_shipped_runs_without_the_package(tmp_path: Path) -> No
     program = (
         "import sys; sys.path[:] = [sys.argv[1], *(p for p in sys.path if 'admeasure' not in p"
         " and not p.endswith('src'))]\n"
-        "import admeasure.sources.spark_task as task\n"
+        "import admeasure.sources.spark.task as task\n"
         "assert sys.argv[1] in task.__file__, task.__file__\n"
         "heavy = {'scipy', 'opendp', 'duckdb', 'jax', 'pandas', 'polars', 'pyspark'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"

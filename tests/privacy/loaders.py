@@ -24,8 +24,8 @@ from admeasure.release import Release
 from admeasure.reporting.facts import rounds
 from admeasure.run import Request, Run
 from admeasure.schema import Schema
-from admeasure.sources.tables import locate
-from admeasure.sources.warehouse_address import parse as parse_warehouse
+from admeasure.sources.files.tables import locate
+from admeasure.sources.warehouse.address import parse as parse_warehouse
 from admeasure.studies import run
 from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
@@ -293,7 +293,7 @@ def addresses(folder: Path) -> Loader:
     def use(text: str) -> object:
         kind = text.partition(":")[0].lower()
         if kind == "spark":
-            from admeasure.sources.spark_tables import parse as parse_spark
+            from admeasure.sources.spark.tables import parse as parse_spark
 
             return parse_spark(text)
         warehouse = kind in ("postgres", "postgresql", "bigquery", "snowflake")

@@ -25,8 +25,8 @@ import duckdb
 import numpy as np
 import pytest
 
-import admeasure.sources.duckdb as duckdb_source
-from admeasure.sources import engine
+import admeasure.sources.files.source as duckdb_source
+from admeasure.sources.files import engine
 
 TEXT, NUMBER, NAME, ASIDE = (
     "Zyxwvut-Canary-71",

@@ -21,7 +21,7 @@ import admeasure
 from admeasure.errors import DataError, UsageError
 from admeasure.public.read import read_public
 from admeasure.schema import Schema
-from admeasure.sources.engine import connected
+from admeasure.sources.files.engine import connected
 from admeasure.sources.open import open_source
 from admeasure.verbs.screen import screen
 

@@ -22,7 +22,7 @@ import pytest
 from admeasure.errors import DataError
 from admeasure.schema import Schema
 from admeasure.sources import Source
-from admeasure.sources.duckdb import find_problems
+from admeasure.sources.files.source import find_problems
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 

@@ -160,7 +160,7 @@ OURS = {
     "untrusted.py": "it is the reader",
     "families/network/generator.py": "arrays, of a file that the reader has read",
     "privacy/changes.py": "a text of the budget book whose link was checked before",
-    "sources/views.py": "the engine's own answer",
+    "sources/files/views.py": "the engine's own answer",
     "studies/process.py": "a job of ours, and its answer, between our own processes",
     "web/commands.py": "the answer of our own command",
 }

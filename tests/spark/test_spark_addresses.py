@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admeasure.errors import UsageError
-from admeasure.sources.spark_tables import Address, parse
+from admeasure.sources.spark.tables import Address, parse
 
 GOOD = {
     "spark:///data/people.parquet": Address("/data/people.parquet", None, "parquet"),

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from admeasure.schema import Schema
-from admeasure.sources import spark_codes
-from admeasure.sources.spark_codes import pack, unpack
+from admeasure.sources.spark import codes as spark_codes
+from admeasure.sources.spark.codes import pack, unpack
 
 SCHEMA = Schema.coded("toy", {"a": 5, "b": 300, "c": 40})
 WIDTH = sum(column.dtype.itemsize for column in SCHEMA.columns)

@@ -19,7 +19,7 @@ from admeasure.domain import canonical
 from admeasure.schema import Schema
 from admeasure.schema.check import check
 from admeasure.sources.memory import MemorySource
-from admeasure.sources.spark_digits import MOST_TEXTS, Texts, digits_of, murmur3, slots_of
+from admeasure.sources.spark.digits import MOST_TEXTS, Texts, digits_of, murmur3, slots_of
 
 pytestmark = pytest.mark.spark
 MASTER = "local[2]"
@@ -100,7 +100,8 @@ def listed(texts: list[str]) -> str:
 
 def same_counts(data: Any, table: Any, schema: Schema) -> None:
     """Problems of all columns, and the codes of every row, which its own number tells apart."""
-    from admeasure.sources.spark import find_problems, open_spark
+    from admeasure.sources.spark import open_spark
+    from admeasure.sources.spark.source import find_problems
 
     expected = check(table, schema)
     assert find_problems(data, schema) == expected

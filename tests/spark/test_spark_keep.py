@@ -125,7 +125,8 @@ def test_a_change_in_the_number_of_rows_is_an_error_once_codes_are_made_again(
 
 
 def test_codes_leave_the_executors_with_their_source(session: Any) -> None:
-    from admeasure.sources.spark import find_problems, open_spark
+    from admeasure.sources.spark import open_spark
+    from admeasure.sources.spark.source import find_problems
 
     rows = rows_of(50)
     frame = session.createDataFrame(pa.table(rows))

@@ -75,7 +75,8 @@ def test_odd_values_get_the_levels_and_the_refusals_they_have_in_memory(
     session: Any, tmp_path: Path, stored: str
 ) -> None:
     """Every kind of column over one kind of storage, lenient and strict; `row` tells rows apart."""
-    from admeasure.sources.spark import find_problems, open_spark
+    from admeasure.sources.spark import open_spark
+    from admeasure.sources.spark.source import find_problems
 
     kind, values = STORED[stored]
     values = [*values, None]

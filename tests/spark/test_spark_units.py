@@ -19,8 +19,9 @@ import pytest
 
 from admeasure.errors import DataError
 from admeasure.schema import Schema
-from admeasure.sources.spark import find_problems, open_spark
-from admeasure.sources.spark_plan import Refused, check_text
+from admeasure.sources.spark import open_spark
+from admeasure.sources.spark.plan import Refused, check_text
+from admeasure.sources.spark.source import find_problems
 
 pytestmark = pytest.mark.spark
 MASTER = "local[2]"

@@ -20,13 +20,13 @@ from admeasure.domain import canonical
 from admeasure.errors import DataError, UsageError
 from admeasure.schema import Schema
 from admeasure.schema.check import check
-from admeasure.sources.dialects import Dialect, Stored
-from admeasure.sources.dialects.bigquery import BigQuery
-from admeasure.sources.dialects.snowflake import Snowflake
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse import WarehouseSource, open_warehouse
-from admeasure.sources.warehouse_ibis import IbisDatabase, stored
+from admeasure.sources.warehouse.dialects import Dialect, Stored
+from admeasure.sources.warehouse.dialects.bigquery import BigQuery
+from admeasure.sources.warehouse.dialects.snowflake import Snowflake
+from admeasure.sources.warehouse.ibis import IbisDatabase, stored
+from admeasure.sources.warehouse.source import WarehouseSource, open_warehouse
 
 sqlglot = pytest.importorskip("sqlglot")
 from sqlglot import exp  # noqa: E402
@@ -367,7 +367,7 @@ def test_the_types_of_ibis_are_known():
 @pytest.mark.parametrize("storage", list(Storage))
 @pytest.mark.parametrize("made", [*DIALECTS], ids=lambda d: d.name)
 def test_statements_over_every_storage_parse_in_the_dialect(made: type[Dialect], storage: Storage):
-    from admeasure.sources.warehouse_query import Table
+    from admeasure.sources.warehouse.query import Table
 
     limited = SCHEMA.replace('unit = "person"', 'unit = "person"\nunit_column = "id"')
     schema = Schema.loads(limited)

@@ -25,8 +25,8 @@ from admeasure.schema.check import check
 from admeasure.schema.grid import RealGrid
 from admeasure.schema.model import Schema
 from admeasure.sources.memory import MemorySource
-from admeasure.sources.warehouse import find_problems, open_warehouse
-from admeasure.sources.warehouse_encode import thresholds
+from admeasure.sources.warehouse.encode import thresholds
+from admeasure.sources.warehouse.source import find_problems, open_warehouse
 
 ROWS = 24
 many = settings(

@@ -14,7 +14,7 @@ from admeasure.cli.run import run
 from admeasure.errors import UsageError
 from admeasure.release import Release
 from admeasure.sources.address import printable
-from admeasure.sources.warehouse_address import parse
+from admeasure.sources.warehouse.address import parse
 
 SCHEMA = """
 [table]

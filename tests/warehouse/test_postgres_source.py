@@ -15,7 +15,7 @@ from admeasure.schema import Schema
 from admeasure.sources import Source
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
-from admeasure.sources.warehouse import WarehouseSource, find_problems, open_warehouse
+from admeasure.sources.warehouse.source import WarehouseSource, find_problems, open_warehouse
 
 Make = Callable[..., str]
 

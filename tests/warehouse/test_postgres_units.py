@@ -17,7 +17,7 @@ import pytest
 
 from admeasure.errors import DataError
 from admeasure.schema import Schema
-from admeasure.sources.warehouse import find_problems, open_warehouse
+from admeasure.sources.warehouse.source import find_problems, open_warehouse
 
 Row = tuple[str, int, int]
 Make = Callable[..., str]

@@ -19,9 +19,9 @@ from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored, stored_array
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.files.tables import Location, layout, locate
 from admeasure.sources.open import is_path, is_remote
-from admeasure.sources.tables import Location, layout, locate
 
 
 def read_public(

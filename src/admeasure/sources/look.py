@@ -12,8 +12,9 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem
-from admeasure.sources import spark_tables, warehouse_address
 from admeasure.sources.open import SPARK_SCHEMES, WAREHOUSE_SCHEMES
+from admeasure.sources.spark import tables as spark_tables
+from admeasure.sources.warehouse import address as warehouse_address
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
@@ -52,14 +53,14 @@ def place(data: str) -> str:
 def _module(data: str) -> Any:
     scheme = _scheme(data)
     if scheme in SPARK_SCHEMES:
-        from admeasure.sources import spark
+        from admeasure.sources.spark import source as spark
 
         return spark
     if scheme in WAREHOUSE_SCHEMES:
-        from admeasure.sources import warehouse
+        from admeasure.sources.warehouse import source as warehouse
 
         return warehouse
-    from admeasure.sources import duckdb
+    from admeasure.sources.files import source as duckdb
 
     return duckdb
 

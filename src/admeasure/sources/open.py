@@ -54,11 +54,11 @@ def open_source(
         return open_spark(data, schema, progress=progress)
     if scheme in WAREHOUSE_SCHEMES or _comes_from(data, "ibis"):
         need("ibis", "warehouse", "Reading a table of a warehouse")
-        from admeasure.sources.warehouse import open_warehouse
+        from admeasure.sources.warehouse.source import open_warehouse
 
         return open_warehouse(data, schema, memory_megabytes=memory_megabytes, progress=progress)
     if is_path(data):
-        from admeasure.sources.duckdb import DuckDBSource
+        from admeasure.sources.files.source import DuckDBSource
 
         return DuckDBSource(
             data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress

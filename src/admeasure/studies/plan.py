@@ -44,8 +44,8 @@ from admeasure.privacy.convert import rho_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources import look
+from admeasure.sources.files.tables import locate
 from admeasure.sources.open import is_remote
-from admeasure.sources.tables import locate
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload

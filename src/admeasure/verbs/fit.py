@@ -75,7 +75,7 @@ def fit(
     `Watch` is limits whose clock runs already.
 
     `cache` is a folder where encoded rows may be kept, in a file without a name that ends with the
-    run, if they do not fit memory (`admeasure.sources.cache`).
+    run, if they do not fit memory (`admeasure.sources.files.cache`).
 
     `listeners` hear of every private draw as it is recorded (privatised results only); `watchers`
     of how a model that is trained is doing, from such results; `reading` hears which part of the

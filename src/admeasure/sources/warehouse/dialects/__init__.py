@@ -1,6 +1,6 @@
 """How one warehouse writes what the encoder asks for: a `Dialect` for each.
 
-The rules of docs/schema.md live once, in `admeasure.sources.warehouse_encode`. A dialect knows only
+The rules of docs/schema.md live once, in `admeasure.sources.warehouse.encode`. A dialect knows only
 how its SQL compares texts byte by byte, reads a number from a text without failing, takes the day
 of a timestamp, and so on. Patterns hold no backslash and no letter without its case, so that they
 mean the same in every regular expression engine. What a dialect is given is made of the schema and

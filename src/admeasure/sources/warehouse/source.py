@@ -11,7 +11,7 @@ between scans is an error.
 
 Nothing is released here: counts are exact, and private. Errors name columns and rules. What the
 warehouse says of an error is dropped, since it may quote the table. At most `max_rows_per_unit`
-rows of each unit are counted (see `admeasure.sources.warehouse_query`): this is what every
+rows of each unit are counted (see `admeasure.sources.warehouse.query`): this is what every
 sensitivity rests on.
 """
 
@@ -35,10 +35,10 @@ from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
-from admeasure.sources.dialects import Dialect, Stored
 from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse_address import parse
-from admeasure.sources.warehouse_query import NOWHERE, NotComparable, Table
+from admeasure.sources.warehouse.address import parse
+from admeasure.sources.warehouse.dialects import Dialect, Stored
+from admeasure.sources.warehouse.query import NOWHERE, NotComparable, Table
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
 
 Progress = Callable[[float], None]
@@ -79,7 +79,7 @@ def open_warehouse(
 ) -> WarehouseSource:
     """The source of a table of a warehouse, read once and validated.
 
-    `data` is an address (see `admeasure.sources.warehouse_address`) or an ibis table expression of
+    `data` is an address (see `admeasure.sources.warehouse.address`) or an ibis table expression of
     a PostgreSQL, BigQuery or Snowflake backend. `memory_megabytes` limits the arrays of one call of
     `counts` or `sparse` (half of what the machine has free, if not given).
     """
@@ -137,20 +137,20 @@ def connect(data: Any) -> Database:
     address = parse(data)
     if address.kind == "postgres":
         return _postgres().PostgresDatabase(address)
-    from admeasure.sources.warehouse_ibis import connected
+    from admeasure.sources.warehouse.ibis import connected
 
     return connected(address)
 
 
 def _postgres() -> Any:
     need("psycopg", "warehouse", "Reading a table of PostgreSQL")
-    from admeasure.sources import warehouse_postgres
+    from admeasure.sources.warehouse import postgres
 
-    return warehouse_postgres
+    return postgres
 
 
 def _of_ibis(table: Any) -> Database:
-    from admeasure.sources.warehouse_ibis import DIALECTS, IbisDatabase
+    from admeasure.sources.warehouse.ibis import DIALECTS, IbisDatabase
 
     wanted = "Give an ibis table of PostgreSQL, BigQuery or Snowflake."
     if not hasattr(table, "get_backend") or not hasattr(table, "schema"):

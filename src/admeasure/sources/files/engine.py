@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from admeasure.sources.sql import text
+from admeasure.sources.files.sql import text
 
 LEAST_MEGABYTES = 256
 

@@ -27,8 +27,8 @@ from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
-from admeasure.sources.sql import identifier, text
-from admeasure.sources.views import check_fixed
+from admeasure.sources.files.sql import identifier, text
+from admeasure.sources.files.views import check_fixed
 
 Format = Literal["csv", "parquet", "duckdb"]
 FORMATS: dict[str, Format] = {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 MODULES = (
     "__init__.py",
     "domain.py",
@@ -31,11 +31,12 @@ MODULES = (
     "schema/*.py",
     "sources/__init__.py",
     "sources/count.py",
-    "sources/spark_codes.py",
-    "sources/spark_digits.py",
-    "sources/spark_pairs.py",
-    "sources/spark_task.py",
-    "sources/spark_values.py",
+    "sources/spark/__init__.py",
+    "sources/spark/codes.py",
+    "sources/spark/digits.py",
+    "sources/spark/pairs.py",
+    "sources/spark/task.py",
+    "sources/spark/values.py",
 )
 
 _shipped: dict[str, Path] = {}

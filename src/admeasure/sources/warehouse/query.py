@@ -23,9 +23,9 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.dialects import Dialect, Stored
 from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse_encode import encoding
+from admeasure.sources.warehouse.dialects import Dialect, Stored
+from admeasure.sources.warehouse.encode import encoding
 
 NOWHERE = -1
 """The place of a row that has a value without a level."""

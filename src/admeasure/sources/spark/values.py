@@ -3,7 +3,7 @@
 A batch holds, for the columns of a table,
 
 - p0, p1, … with the digits of most columns, and `odd` for rows that digits do not tell: see
-  `spark_digits`;
+  `digits`;
 - `texts`: texts that have no digits, together, since Spark's cost is one a value;
 - x0, x1, …: whatever else, as it is.
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 from admeasure.schema.column import Column
 from admeasure.schema.encode import marks
 from admeasure.schema.frames import Frame, Stored
-from admeasure.sources.spark_digits import Packing, packing
+from admeasure.sources.spark.digits import Packing, packing
 
 TEXT_END, NO_TEXT = b"\xff", b"\xfe"
 """Texts that travel as one are each ended by a byte, and null is a byte, that no text in UTF-8

@@ -33,13 +33,20 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
-from admeasure.sources.arrow import StreamError, batches
-from admeasure.sources.cache import CodeFile, dtypes_of
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
-from admeasure.sources.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.sql import Encoding, encoding, no_unit, unit_kind, unit_text
-from admeasure.sources.tables import MOST_LINE, Location, Part, layout, locate, without_entries
+from admeasure.sources.files.arrow import StreamError, batches
+from admeasure.sources.files.cache import CodeFile, dtypes_of
+from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.files.sql import Encoding, encoding, no_unit, unit_kind, unit_text
+from admeasure.sources.files.tables import (
+    MOST_LINE,
+    Location,
+    Part,
+    layout,
+    locate,
+    without_entries,
+)
 from admeasure.sparse import SparseCounts
 
 Progress = Callable[[float], None]
@@ -49,11 +56,11 @@ _LEAST_WORK_MEGABYTES = 256
 
 
 class DuckDBSource:
-    """Counts of a table in files: see `admeasure.sources.tables.locate` for how it is named.
+    """Counts of a table in files: see `admeasure.sources.files.tables.locate` for how it is named.
 
     The table is read and validated when the source is made. Codes are kept in memory if they take
     at most `memory_megabytes` (half of what the machine has free, if not given). Beyond that they
-    are kept on disk in the folder `cache` (`admeasure.sources.cache`), where one is given, and
+    are kept on disk in the folder `cache` (see `CodeFile`), where one is given, and
     else the table is read again for each count. DuckDB gets half of `memory_megabytes` again, but
     no less than 256 MB, and so do the joints that one pass counts; more joints are more passes. The
     same holds for cells that occur (`sparse`), results included. A table that changes between scans

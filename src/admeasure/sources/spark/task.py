@@ -21,17 +21,18 @@ from admeasure.domain import Columns, Domain
 from admeasure.schema.column import Column
 from admeasure.schema.encode import settle
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources import spark_codes
 from admeasure.sources.count import BLOCK_ROWS, Counter
-from admeasure.sources.spark_pairs import Pairs
-from admeasure.sources.spark_values import Layout, NotText
+from admeasure.sources.spark.codes import pack as pack_codes
+from admeasure.sources.spark.codes import unpack as unpack_codes
+from admeasure.sources.spark.pairs import Pairs
+from admeasure.sources.spark.values import Layout, NotText
 
 CHUNK = 32_768
 """Cells of counts that travel together: the key of the reduction is the chunk's number."""
 
 COUNT_FIELDS = "part int, cells binary, counts binary"
 KEPT_FIELDS = "head binary, codes binary"
-"""Records of `spark_codes`; the first one of each block has what was seen of the block."""
+"""Records of `codes`; the first one of each block has what was seen of the block."""
 
 _COUNTS = pa.schema([("part", pa.int32()), ("cells", pa.binary()), ("counts", pa.binary())])
 _OUTPUT_BYTES = 4 * 2**20
@@ -134,7 +135,7 @@ class Tally:
                 if "codes" in batch.schema.names:
                     yield batch.column("codes")
 
-        return spark_codes.unpack(records(), self.columns, wanted, _BLOCK)
+        return unpack_codes(records(), self.columns, wanted, _BLOCK)
 
     def _rows_of(self, flat: np.ndarray, pairs: Sequence[Pairs]) -> Iterator[tuple]:
         for part in range(self.chunks):
@@ -157,7 +158,7 @@ class Keep:
             for table in _blocks(batches):
                 head = np.zeros(_head_of(self.layout.columns), np.int64)
                 codes = _codes(table, self.layout, head, is_coded=self.is_coded)
-                records = spark_codes.pack(codes or {}, self.layout.columns)
+                records = pack_codes(codes or {}, self.layout.columns)
                 seen = [head.astype("<i8").tobytes(), *[None] * (len(records) - 1)]
                 columns = {"head": pa.array(seen, pa.binary()), "codes": records}
                 yield pa.RecordBatch.from_pydict(columns)

@@ -15,12 +15,12 @@ import numpy as np
 
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
-from admeasure.sources.dialects import Dialect, Stored
-from admeasure.sources.dialects.bigquery import BigQuery
-from admeasure.sources.dialects.snowflake import Snowflake
 from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse_address import Address
-from admeasure.sources.warehouse_views import Refused, check, refusal
+from admeasure.sources.warehouse.address import Address
+from admeasure.sources.warehouse.dialects import Dialect, Stored
+from admeasure.sources.warehouse.dialects.bigquery import BigQuery
+from admeasure.sources.warehouse.dialects.snowflake import Snowflake
+from admeasure.sources.warehouse.views import Refused, check, refusal
 
 DIALECTS: dict[str, type[Dialect]] = {"bigquery": BigQuery, "snowflake": Snowflake}
 _BATCH_ROWS = 100_000

@@ -24,11 +24,11 @@ from sqlglot import exp
 
 from admeasure.errors import AdmeasureError, DataError, ResourceError
 from admeasure.schema.values import quoted
-from admeasure.sources.dialects import Stored
-from admeasure.sources.dialects.postgres import Postgres, cut_name, stored
-from admeasure.sources.warehouse_address import Address
-from admeasure.sources.warehouse_query import NotComparable
-from admeasure.sources.warehouse_views import Refused, check, refusal
+from admeasure.sources.warehouse.address import Address
+from admeasure.sources.warehouse.dialects import Stored
+from admeasure.sources.warehouse.dialects.postgres import Postgres, cut_name, stored
+from admeasure.sources.warehouse.query import NotComparable
+from admeasure.sources.warehouse.views import Refused, check, refusal
 
 _PATIENCE_SECONDS = 15
 _HEADER_BYTES = 19

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import DataError
-from admeasure.sources.spark_job import is_remote
+from admeasure.sources.spark.job import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

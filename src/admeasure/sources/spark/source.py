@@ -1,7 +1,7 @@
 """Tables that Spark reads, encoded and counted where their rows lie.
 
 Each call is one Spark job. The first reads and validates the table and keeps the codes of its rows
-in the executors; the others count all marginals from these codes in one scan (`spark_task`), and
+in the executors; the others count all marginals from these codes in one scan (`task`), and
 the counts of all tasks are added up in one reduction. Rows and codes stay in the cluster; counts
 reach the driver. Where the schema limits the rows of a unit, a window over the unit leaves the
 others out; before it values are codes already.
@@ -30,11 +30,11 @@ from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
-from admeasure.sources.spark_job import Progress, collect, is_remote, let_go, let_go_later
-from admeasure.sources.spark_plan import check_fixed
-from admeasure.sources.spark_ship import ship
-from admeasure.sources.spark_tables import BROKEN, SparkTable, spark_table, spoken
-from admeasure.sources.spark_task import (
+from admeasure.sources.spark.job import Progress, collect, is_remote, let_go, let_go_later
+from admeasure.sources.spark.plan import check_fixed
+from admeasure.sources.spark.ship import ship
+from admeasure.sources.spark.tables import BROKEN, SparkTable, spark_table, spoken
+from admeasure.sources.spark.task import (
     COUNT_FIELDS,
     KEPT_FIELDS,
     Encode,
@@ -44,7 +44,7 @@ from admeasure.sources.spark_task import (
     add_up,
     unpack,
 )
-from admeasure.sources.spark_values import Layout
+from admeasure.sources.spark.values import Layout
 from admeasure.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -58,28 +58,6 @@ _BYTES = "UTF8_BINARY"
 """The collation that is none."""
 _EXACT = {"float": 2**24, "double": 2**53}
 """Below these every whole number is a number of its own."""
-
-
-def open_spark(
-    data: Any,
-    schema: Schema,
-    *,
-    order_by: Sequence[Any] = (),
-    keep: bool = True,
-    ship_code: bool = True,
-    progress: Progress | None = None,
-) -> SparkSource:
-    """The source of a table that Spark reads: a pyspark DataFrame, whose session is used, or an
-    address as in `admeasure.sources.spark_tables`.
-
-    `order_by` (names or pyspark columns) says which rows of a unit come first; see `SparkSource`.
-    With `keep` the codes of the rows stay in the executors; without it, or where an address says
-    `keep=no`, every count reads and encodes the table again. With `ship_code` the executors are
-    sent the modules they run; without it `admeasure` must be installed on them.
-    """
-    return SparkSource(
-        data, schema, order_by=order_by, keep=keep, ship_code=ship_code, progress=progress
-    )
 
 
 class SparkSource:

@@ -2,7 +2,7 @@
 
 DuckDB hands out results as an Arrow C stream (a PyCapsule), a small and frozen binary interface
 that is read here with ctypes: neither pyarrow nor pandas is needed, no Python object is made for a
-cell, and only one batch is held at a time. Only what `admeasure.sources.duckdb` asks for is
+cell, and only one batch is held at a time. Only what `admeasure.sources.files.source` asks for is
 understood: flat columns of uint8 or uint16.
 
 https://arrow.apache.org/docs/format/CStreamInterface.html

@@ -25,8 +25,8 @@ from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.ordered import IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Refusal
-from admeasure.sources.dialects import LONG, Dialect, Stored
 from admeasure.sources.storage import Storage
+from admeasure.sources.warehouse.dialects import LONG, Dialect, Stored
 
 Marks = Mapping[Refusal, str]
 """What a refused value becomes, as SQL."""

@@ -1,0 +1,1 @@
+"""Tables of a warehouse, counted by SQL where they lie."""
