@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import importlib.machinery
+import io
 import subprocess
 import sys
+import types
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -170,3 +176,69 @@ def test_the_verbs_are_plain_functions(release: Release, tmp_path: Path) -> None
     saved = release.save(tmp_path / "release")
     assert admeasure.answer(saved, {"sex": "Male"}) == release.answer({"sex": "Male"})
     assert len(admeasure.sample(saved, 5)["age"]) == 5
+
+
+TABLE = {"age": [20, 40, 60] * 20, "sex": ["Female", "Male", "Male"] * 20}
+
+
+def small_fit(**more: Any) -> Release:
+    return admeasure.fit(
+        TABLE,
+        Schema.loads(SCHEMA),
+        workload="all-1way",
+        mechanism=admeasure.independent(),
+        epsilon=1,
+        delta=1e-9,
+        **more,
+    )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_fit_says_nothing_where_nobody_looks_unless_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small_fit()
+    small_fit(progress=False)
+    assert capsys.readouterr() == ("", "")
+    small_fit(progress=True)
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert "spending the budget" in heard.err
+
+
+@pytest.mark.parametrize("progress", [None, True, False])
+def test_a_fit_on_a_terminal_shows_a_bar_unless_told_not_to(
+    monkeypatch: pytest.MonkeyPatch, progress: bool | None
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    small_fit(progress=progress)
+    shown = cast(Terminal, sys.stderr).getvalue()
+    assert ("spending the budget" in shown, "100%" in shown) == (progress is not False,) * 2
+
+
+def test_a_fit_in_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel as rich knows one: by its shell's name, with widgets to draw on."""
+    drawn: list[Any] = []
+    shell = type("ZMQInteractiveShell", (), {})()
+    does = dict.fromkeys(("clear_output", "close"), lambda *_, **__: None)
+    widget = type("Output", (contextlib.nullcontext,), does)
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    for name, holds in (
+        ("ipykernel", {}),
+        ("IPython", {}),
+        ("IPython.display", {"display": drawn.append}),
+        ("ipywidgets", {"Output": widget, "__spec__": importlib.machinery.ModuleSpec("w", None)}),
+    ):
+        module = types.ModuleType(name)
+        vars(module).update(holds)
+        monkeypatch.setitem(sys.modules, name, module)
+    small_fit()
+    assert drawn
+    drawn.clear()
+    small_fit(progress=False)
+    assert not drawn

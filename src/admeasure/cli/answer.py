@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.console import banner, say, say_json, table
 from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
 from admeasure.reporting.verdicts import lines as conclusion_lines
+from admeasure.terminal.console import banner, say, say_json, table
 from admeasure.workload import load_questions
 
 

@@ -60,9 +60,9 @@ def demo(
     ] = None,
 ) -> None:
     """The whole path on a bundled table; under a minute."""
-    from admeasure.demo import tour
+    from admeasure.cli.demo import show
 
-    tour.run(out)
+    show(out)
 
 
 @app.command()

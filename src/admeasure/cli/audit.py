@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from admeasure.auditing.release import audit_release, record
-from admeasure.cli.console import banner, error, say, say_json
+from admeasure.terminal.console import banner, error, say, say_json
 
 INVALID = 3
 SHOWN = 5

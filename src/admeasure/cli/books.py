@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.console import say, say_json, table
 from admeasure.errors import BudgetError
 from admeasure.privacy.book import Book, Comparison
+from admeasure.terminal.console import say, say_json, table
 
 
 def create(file: Path, dataset: str, epsilon: float, delta: float) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.cli.console import progress, say, say_json
 from admeasure.domain import about, as_float
 from admeasure.errors import DataError, SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.problems import data_error
 from admeasure.sources.address import printable
+from admeasure.terminal.bars import progress
+from admeasure.terminal.console import say, say_json
 from admeasure.verbs.check import check
 
 INVALID = 3

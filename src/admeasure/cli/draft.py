@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.cli.console import note, say
 from admeasure.files import refuse_to_overwrite, write_text
 from admeasure.sources.address import printable
+from admeasure.terminal.console import note, say
 from admeasure.verbs.draft import draft
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.cli.console import banner, progress, say, say_json, table
 from admeasure.cli.history import say_future
 from admeasure.evaluation import NOT_PRIVATE, Errors
 from admeasure.sources.address import printable
+from admeasure.terminal.bars import progress
+from admeasure.terminal.console import banner, say, say_json, table
 from admeasure.verbs.evaluate import evaluate
 
 

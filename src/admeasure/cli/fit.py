@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from admeasure.cli.console import Bar, banner, note, progress, say, say_json, warn
 from admeasure.cli.history import workload_of
 from admeasure.cli.options import mechanism_of
 from admeasure.cli.profile import profiled
-from admeasure.cli.run import Interrupted
 from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
-from admeasure.privacy.convert import rho_of
-from admeasure.privacy.journal import Event, Progress
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.sources.address import printable
-from admeasure.verbs.fit import ChargeTo
+from admeasure.run import ChargeTo
+from admeasure.terminal.console import banner, note, say, say_json, warn
+from admeasure.terminal.exits import resumable
 from admeasure.verbs.fit import fit as run_fit
 
 
@@ -81,68 +77,27 @@ def _run(request: Request, mechanism: Mechanism, watch: Watch) -> Release:
     charge_to = None
     if request.ledger is not None and request.dataset is not None:
         charge_to = ChargeTo(request.ledger, request.dataset)
-    rho = Fraction(rho_of(request.epsilon, request.delta))
     with watch.armed():
         workload = workload_of(request.workload, request.schema, request.augment)
     try:
-        with progress() as make:
-            spending = _Spending(_first_used(make, "spending the budget"), rho)
-            return run_fit(
-                request.data,
-                request.schema,
-                workload=workload,
-                mechanism=mechanism,
-                epsilon=request.epsilon,
-                delta=request.delta,
-                public=request.public,
-                out=request.out,
-                charge_to=charge_to,
-                seed=request.seed,
-                resume=request.resume,
-                limits=watch,
-                cache=request.cache_codes,
-                listeners=(spending.hear,),
-                watchers=(spending.watch,),
-                reading=_first_used(make, f"reading {printable(request.data)}"),
-            )
+        return run_fit(
+            request.data,
+            request.schema,
+            workload=workload,
+            mechanism=mechanism,
+            epsilon=request.epsilon,
+            delta=request.delta,
+            public=request.public,
+            out=request.out,
+            charge_to=charge_to,
+            seed=request.seed,
+            resume=request.resume,
+            limits=watch,
+            cache=request.cache_codes,
+            progress=True,
+        )
     except KeyboardInterrupt:
-        if not partial_folder(request.out).exists():
-            raise
-        raise Interrupted(
-            f"What was released so far is kept in {partial_folder(request.out)}. Run the same "
-            "command with --resume to continue; nothing is charged twice."
-        ) from None
-
-
-def _first_used(make: Callable[[str], Bar], label: str) -> Bar:
-    """A bar that appears when its step begins."""
-    made: list[Bar] = []
-
-    def tell(part: float, said: str = "") -> None:
-        if not made:
-            made.append(make(label))
-        made[0](part, said)
-
-    return tell
-
-
-class _Spending:
-    """Shows how much of the run's budget is spent and, where a model is trained, how it does."""
-
-    def __init__(self, tell: Bar, rho: Fraction) -> None:
-        self._tell, self._rho = tell, rho
-        self._spent, self._said = Fraction(0), ""
-
-    def hear(self, event: Event) -> None:
-        self._spent += Fraction(event["rho"])
-        self._show()
-
-    def watch(self, progress: Progress) -> None:
-        self._said = f"round {progress.round}, estimated error {progress.error:.4f}"
-        self._show()
-
-    def _show(self) -> None:
-        self._tell(float(self._spent / self._rho), self._said)
+        raise resumable(partial_folder(request.out)) from None
 
 
 def _facts(release: Release, out: Path) -> dict[str, Any]:

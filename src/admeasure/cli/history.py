@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.cli.console import say
 from admeasure.errors import UsageError
 from admeasure.evaluation.future import FutureError
 from admeasure.schema import Schema
+from admeasure.terminal.console import say
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.history import augmented
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from admeasure.cli.console import say, say_json, table
 from admeasure.cli.options import mechanism_of
 from admeasure.mechanisms import Plan
+from admeasure.terminal.console import say, say_json, table
 from admeasure.verbs.plan import Planned, plan
 
 SHOWN = 40

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from admeasure.cli.console import Bar, note, progress, say
 from admeasure.errors import UsageError
 from admeasure.evaluation import NOT_PRIVATE
 from admeasure.sources.address import printable
+from admeasure.terminal.bars import Bar, progress
+from admeasure.terminal.console import note, say
 from admeasure.verbs.report import certificate, report
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.cli.console import banner, progress, say, say_json, warn
 from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.release import Release
 from admeasure.schema.spreadsheet import columns_with_formulas, safe_columns
 from admeasure.schema.write import write_table
+from admeasure.terminal.bars import progress
+from admeasure.terminal.console import banner, say, say_json, warn
 
 
 def show(

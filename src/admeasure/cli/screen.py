@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from admeasure.cli.console import banner, progress, say, say_json, table, warn
 from admeasure.errors import UsageError
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema
+from admeasure.terminal.bars import progress
+from admeasure.terminal.console import banner, say, say_json, table, warn
 from admeasure.verbs.screen import Screening
 from admeasure.verbs.screen import screen as run_screen
 

@@ -57,14 +57,15 @@ def study(
 
     A study that was interrupted goes on where it stopped; a plan with more seeds adds the new runs.
     """
-    from admeasure.cli.console import banner, note, progress, say_json, warn
-    from admeasure.cli.run import Interrupted
     from admeasure.files import refuse_suffix, refuse_to_overwrite
     from admeasure.studies import STAMP
     from admeasure.studies import table as tables
     from admeasure.studies.picture import check_picture, draw
     from admeasure.studies.plan import load_plan
     from admeasure.studies.run import run_study
+    from admeasure.terminal.bars import progress
+    from admeasure.terminal.console import banner, note, say_json, warn
+    from admeasure.terminal.exits import Interrupted
 
     for path, check in ((export, refuse_suffix), (picture, check_picture)):
         if path is not None:
@@ -117,8 +118,8 @@ def study(
 
 
 def _print(cells: list[Cell], measure: str) -> None:
-    from admeasure.cli.console import say, table
     from admeasure.studies.table import grid, panels
+    from admeasure.terminal.console import say, table
 
     for (name, workload), mine in panels(cells).items():
         runs = max(len(cell.values) + len(cell.failures) for cell in mine)

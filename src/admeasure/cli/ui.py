@@ -8,8 +8,8 @@ import socket
 import webbrowser
 from pathlib import Path
 
-from admeasure.cli.console import note, say
 from admeasure.errors import UsageError
+from admeasure.terminal.console import note, say
 
 
 def serve(folder: Path, port: int, *, browser: bool) -> None:

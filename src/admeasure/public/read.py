@@ -13,7 +13,6 @@ import numpy as np
 
 from admeasure.errors import AdmeasureError, DataError, UsageError
 from admeasure.limits import available_megabytes
-from admeasure.planning.mechanism import LearnsFromPublic, Mechanism
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle
@@ -137,16 +136,3 @@ def check_apart(private: Any, public: Any) -> None:
         raise UsageError(
             "The public table is the private one. Name a table that needs no protection."
         )
-
-
-def given_public(mechanism: Mechanism, data: Any, schema: Schema) -> Mechanism:
-    """The mechanism with the public table that was named for it; unchanged where none was."""
-    if data is None:
-        return mechanism
-    if not isinstance(mechanism, LearnsFromPublic):
-        raise UsageError(
-            f"{mechanism.name} learns nothing from a public table. Leave --public out, or use "
-            "pmw-pub, pep-pub or gem-pub."
-        )
-    fill = getattr(type(mechanism), "fills_public", True)
-    return mechanism.with_public(read_public(data, schema, fill=fill))

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.truth import HOST_BYTES
-from admeasure.public.read import check_apart, given_public
+from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, from_record
 from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
@@ -35,7 +36,11 @@ from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
+from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_source
+from admeasure.terminal.bars import Bar, first_used, is_shown
+from admeasure.terminal.bars import progress as bars
+from admeasure.verbs.given import given_public
 from admeasure.workload import Workload, parse_workload
 from admeasure.workload.files import WorkloadQuery
 
@@ -58,6 +63,7 @@ def fit(
     listeners: tuple[Callable[[Event], None], ...] = (),
     watchers: tuple[Callable[[Progress], None], ...] = (),
     reading: Callable[[float], None] | None = None,
+    progress: bool | None = None,
 ) -> Release:
     """Run a mechanism on a private table and return (and, with `out`, write) the release.
 
@@ -79,7 +85,16 @@ def fit(
 
     `listeners` hear of every private draw as it is recorded (privatised results only); `watchers`
     of how a model that is trained is doing, from such results; `reading` hears which part of the
-    table has been read.
+    table has been read. `progress` shows all that as bars, on a terminal or in a notebook: by
+    default there alone, elsewhere as lines where it is true, and not at all where it is false.
+
+    >>> import admeasure
+    >>> schema = Schema.coded("people", {"sex": 2, "smokes": 2})
+    >>> table = {"sex": [0, 1, 1, 0] * 50, "smokes": [0, 0, 1, 0] * 50}
+    >>> release = fit(table, schema, workload="all-2way", mechanism=admeasure.aim(), epsilon=1,
+    ...               delta=1e-9)
+    >>> release.certificate.epsilon
+    1.0
     """
     watch = limits if isinstance(limits, Watch) else Watch(limits or Limits())
     with watch.armed():
@@ -102,20 +117,59 @@ def fit(
 
     if isinstance(mechanism, StartsLibraries):
         mechanism.start_libraries()
-    with watch.armed():
-        kept = watch.limits.reading_megabytes()
-        source = open_source(data, schema, memory_megabytes=kept, cache=cache, progress=reading)
-    with held(source), run as journal:
-        journal.listeners.extend((*listeners, watch.check))
-        journal.watchers.extend(watchers)
-        keep = watch.limits.keeping_bytes(HOST_BYTES)
-        curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
-        with watch.armed(strict=getattr(source, "in_memory", False)):
-            outcome = mechanism.run(curator, workload, schema.zeros)
-            release = _release(request, outcome, curator, watch)
-        run.finish(release)
+    with bars(shown=progress) as make:
+        called = printable(data) if isinstance(data, str) else "the table"
+        read = first_used(make, f"reading {called}")
+        spending = _Spending(first_used(make, "spending the budget"), run.ledger.total)
+        with watch.armed():
+            source = open_source(
+                data,
+                schema,
+                memory_megabytes=watch.limits.reading_megabytes(),
+                cache=cache,
+                progress=_all_of(read if is_shown(progress) else None, reading),
+            )
+        with held(source), run as journal:
+            journal.listeners.extend((spending.hear, *listeners, watch.check))
+            journal.watchers.extend((spending.watch, *watchers))
+            keep = watch.limits.keeping_bytes(HOST_BYTES)
+            curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
+            with watch.armed(strict=getattr(source, "in_memory", False)):
+                outcome = mechanism.run(curator, workload, schema.zeros)
+                release = _release(request, outcome, curator, watch)
+            run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
+
+
+def _all_of(*hearing: Callable[[float], None] | None) -> Callable[[float], None] | None:
+    """One that tells all that are there; None where nobody is, since asking how far it is costs."""
+    there = [hear for hear in hearing if hear is not None]
+
+    def tell(part: float) -> None:
+        for hear in there:
+            hear(part)
+
+    return tell if there else None
+
+
+class _Spending:
+    """Shows how much of the run's budget is spent and, where a model is trained, how it does."""
+
+    def __init__(self, tell: Bar, rho: Fraction) -> None:
+        self._tell, self._rho = tell, rho
+        self._spent, self._said = Fraction(0), ""
+
+    def hear(self, event: Event) -> None:
+        self._spent += Fraction(event["rho"])
+        self._show()
+
+    def watch(self, progress: Progress) -> None:
+        self._said = f"round {progress.round}, estimated error {progress.error:.4f}"
+        self._show()
+
+    def _show(self) -> None:
+        self._tell(float(self._spent / self._rho), self._said)
 
 
 def with_predicates(

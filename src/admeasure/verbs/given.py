@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from admeasure.errors import UsageError
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
@@ -49,3 +50,19 @@ def mechanism_of(
 def release_of(given: GivenRelease) -> Release:
     """A release, or the one in a folder."""
     return given if isinstance(given, Release) else Release.load(given)
+
+
+def given_public(mechanism: Mechanism, data: Any, schema: Schema) -> Mechanism:
+    """The mechanism with the public table that was named for it; unchanged where none was."""
+    if data is None:
+        return mechanism
+    from admeasure.planning.mechanism import LearnsFromPublic
+    from admeasure.public.read import read_public
+
+    if not isinstance(mechanism, LearnsFromPublic):
+        raise UsageError(
+            f"{mechanism.name} learns nothing from a public table. Leave --public out, or use "
+            "pmw-pub, pep-pub or gem-pub."
+        )
+    fill = getattr(type(mechanism), "fills_public", True)
+    return mechanism.with_public(read_public(data, schema, fill=fill))

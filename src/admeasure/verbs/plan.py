@@ -11,11 +11,11 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.privacy.convert import rho_of
-from admeasure.public.read import given_public
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
     GivenSchema,
     GivenWorkload,
+    given_public,
     mechanism_of,
     schema_of,
     workload_of,

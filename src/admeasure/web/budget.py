@@ -20,9 +20,10 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
-from admeasure.privacy.convert import rho_of
-from admeasure.public.read import given_public
 from admeasure.schema import Schema
+from admeasure.verbs.given import given_public
+from admeasure.verbs.plan import Planned
+from admeasure.verbs.plan import plan as planned
 from admeasure.web import code, runs
 from admeasure.web.kept import read_text
 from admeasure.web.workspace import Stale, TableFolder, Workspace
@@ -106,24 +107,29 @@ def plan(space: Workspace, table: TableFolder, body: Json) -> Json:
 def _plan(space: Workspace, offer: Offer) -> Json:
     asked, schema = offer.asked, offer.schema
     workload = offer.workload(schema)
-    rows = _rows(asked["rows"]) if asked["rows"] else schema.table.rows
-    mechanism = build(asked["mechanism"], _options(asked))
-    mechanism = given_public(mechanism, offer.public or None, schema)
-    mechanism.check(schema.domain, workload, schema.zeros)
+    rows = _rows(asked["rows"]) if asked["rows"] else None
+    mechanism = given_public(
+        build(asked["mechanism"], _options(asked)), offer.public or None, schema
+    )
     epsilon, delta = number(asked["epsilon"], "epsilon"), number(asked["delta"], "delta")
-    rho = Fraction(rho_of(epsilon, delta))
-    made = mechanism.plan(schema.domain, workload, schema.unit, rho, rows)
-    others = []
-    for factor in (0.5, 1, 2, 4):
-        other = Fraction(rho_of(factor * epsilon, delta))
-        found = mechanism.plan(schema.domain, workload, schema.unit, other, rows)
-        others.append({"epsilon": factor * epsilon, "expected": found.expected_error})
+
+    def at(budget: float) -> Planned:
+        return planned(
+            schema, workload=workload, epsilon=budget, delta=delta, mechanism=mechanism, rows=rows
+        )
+
+    found = at(epsilon)
+    made, rho = found.plan, found.rho
+    others = [
+        {"epsilon": factor * epsilon, "expected": at(factor * epsilon).plan.expected_error}
+        for factor in (0.5, 1, 2, 4)
+    ]
     return {
         "summary": mechanism.summary,
         "rho": float(rho),
         "rounds": made.rounds,
         "expected": made.expected_error,
-        "rows": rows,
+        "rows": found.rows,
         "megabytes": made.megabytes,
         "seconds": made.seconds,
         "notes": list(made.notes),

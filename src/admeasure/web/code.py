@@ -86,10 +86,8 @@ def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> C
         book = "\n" + command_line([*create, "--epsilon", asked["total"]])
     maker = asked["mechanism"].replace("-", "_")
     python = (
-        "from fractions import Fraction\nfrom admeasure.privacy.convert import rho_of\n\n"
-        f"rho = Fraction(rho_of({asked['epsilon']}, {asked['delta']}))\n"
-        f"plan = admeasure.{maker}().plan(\n"
-        f"    schema.domain, workload, schema.unit, rho, {asked.get('rows') or None})"
+        f"plan = admeasure.plan(\n    schema, workload=workload, mechanism=admeasure.{maker}(),\n"
+        f"    epsilon={asked['epsilon']}, delta={asked['delta']}, rows={asked.get('rows') or None})"
     )
     return _near(command_line(argv) + book, python)
 

@@ -1,9 +1,10 @@
 """One run as a process of its own: `python -m admeasure.web.worker RUN`.
 
-Runs the `fit` that RUN/run.json asks for as the command line would, then writes the publishable
-report beside the release. Its exit code goes to RUN/ended.json; as long as it lives it holds a lock
-on RUN/lock, so that any server, also one that started later, can tell whether the run goes on, and
-its number stands in that file. A second worker of a run that goes on ends and leaves no trace.
+Runs the `fit` that RUN/run.json asks for, then writes the publishable report beside the release;
+errors are said as the command line says them. Its exit code goes to RUN/ended.json; as long as it
+lives it holds a lock on RUN/lock, so that any server, also one that started later, can tell whether
+the run goes on, and its number stands in that file. A second worker of a run that goes on ends and
+leaves no trace.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from admeasure.errors import AdmeasureError
+from admeasure.terminal.exits import guarded, resumable
 from admeasure.web.kept import write_json
+
+if TYPE_CHECKING:
+    from admeasure.web.runs import Request
 
 LOCK, RUN, ENDED, ERRORS, OUTPUT = "lock", "run.json", "ended.json", "errors.txt", "output.txt"
 REPORT = "report.html"
@@ -60,20 +66,51 @@ def _locked(path: Path) -> int | None:
 
 
 def _work(folder: Path) -> int:
-    from admeasure.cli.run import run
-    from admeasure.web.runs import RunFolder, command
+    from admeasure.web.runs import RunFolder
 
     try:
         request = RunFolder(folder).request
-        argv = [*command(request, folder), "--json"]
     except AdmeasureError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    code = run(argv if request.attempt == 1 else [*argv, "--resume"])
+    texts = [request.data, request.public, request.ledger, *request.options.values()]
+    code = guarded(lambda: _fit(request, folder), texts)
     if code == 0:
-        report = ["report", str(folder / "release"), "-o", str(folder / REPORT), "--force"]
-        run([*report, *(["--ledger", request.ledger] if request.ledger else [])])
+        guarded(lambda: _report(request, folder), texts)
     return code
+
+
+def _fit(request: Request, folder: Path) -> None:
+    from admeasure.mechanisms import build
+    from admeasure.release.store import partial_folder
+    from admeasure.run import ChargeTo
+    from admeasure.verbs.fit import fit
+    from admeasure.web.budget import number
+
+    release = folder / "release"
+    try:
+        fit(
+            request.data,
+            folder / "schema.toml",
+            workload=request.rule or folder / "workload.toml",
+            mechanism=build(request.mechanism, request.options),
+            epsilon=number(request.epsilon, "epsilon"),
+            delta=number(request.delta, "delta"),
+            public=request.public or None,
+            out=release,
+            charge_to=ChargeTo(request.ledger, request.dataset) if request.dataset else None,
+            resume=request.attempt > 1,
+            progress=True,
+        )
+    except KeyboardInterrupt:
+        raise resumable(partial_folder(release)) from None
+
+
+def _report(request: Request, folder: Path) -> None:
+    from admeasure.verbs.report import report
+
+    book = request.ledger or None
+    report(folder / "release", folder / REPORT, ledger=book, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""Talking to the user: results on stdout, everything else on stderr, colour only on a terminal.
-
-Nothing here sees the private table. Progress shows parts of work done and privatised events.
-"""
+"""Talking to the user: results on stdout, everything else on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from admeasure.plain import clean as clean
 from admeasure.plain import table as table
@@ -68,49 +64,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return None
     return value
-
-
-class Bar(Protocol):
-    """Hears which part of a step is done, from 0 to 1, and what is to be said beside it."""
-
-    def __call__(self, part: float, said: str = "") -> None: ...
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], Bar]]:
-    """Makes bars on a terminal; elsewhere lines, at the start of a step and at each quarter."""
-    if not sys.stderr.isatty():
-        yield _lines
-        return
-    # Imported here: it costs more than the rest of the command line together.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-
-        def make(label: str) -> Bar:
-            name = clean(label).replace("[", r"\[")
-            task = shown.add_task(name, total=None)
-
-            def tell(part: float, said: str = "") -> None:
-                text = f"{name} ({said})" if said else name
-                shown.update(task, total=1.0, completed=min(1.0, part), description=text)
-
-            return tell
-
-        yield make
-
-
-def _lines(label: str) -> Bar:
-    note(f"{label} …")
-    told = 0
-
-    def tell(part: float, said: str = "") -> None:
-        nonlocal told
-        quarter = int(4 * min(1.0, part))
-        if told < quarter < 4:
-            note(f"{label}: {25 * quarter}%" + (f" ({said})" if said else ""))
-        told = max(told, quarter)
-
-    return tell

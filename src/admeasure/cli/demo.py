@@ -1,4 +1,4 @@
-"""`admeasure demo`: every verb on the bundled table, as the commands a user would type."""
+"""`demo`: every verb on the bundled table, as the commands a user would type."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-from admeasure.cli.console import BOLD, DIM, say, styled
 from admeasure.errors import UsageError
 from admeasure.mechanisms import REGISTRY
+from admeasure.terminal.console import BOLD, DIM, say, styled
 from admeasure.verbs.given import PREFERRED
 
 EPSILON, TOTAL = "1", "3"
 FILES = ("schema.toml", "workload.toml", "questions.toml")
 
 
-def run(out: Path | None) -> None:
+def show(out: Path | None) -> None:
     """Write the bundle to a folder and go through the verbs there."""
     started = time.perf_counter()
     folder = _folder(out)
