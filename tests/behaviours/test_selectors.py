@@ -146,6 +146,33 @@ def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
     assert chosen.columns == max(scores, key=lambda r: scores[r])
 
 
+@pytest.mark.parametrize("hopeless", [2.0, 0.5, 0.01])
+def test_marginals_that_noise_would_drown_are_not_scored(hopeless, monkeypatch):
+    codes = random_codes(0)
+    workload = Workload([Marginal(s) for s in combinations("abcd", 3)])
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
+    scored = []
+    choose = curator.choose
+
+    def heard(score, candidates, rho):
+        scored.extend(q.columns for q in candidates)
+        return choose(score, candidates, rho)
+
+    monkeypatch.setattr(curator, "choose", heard)
+    sigma = 0.03 * len(codes["a"])
+    budget = Budget(select=RICH / 2, measure=Fraction(1 / (2 * sigma**2)))
+    weights = even_weights(workload)
+    selector = ExpectedImprovement(family, weights, Penalty(0.6, hopeless=hopeless))
+    selector.select(curator, workload, model, budget)
+    noise = {r: 0.6 * math.sqrt(2 / math.pi) * sigma * curator.domain.cells(r) for r in weights}
+    hopeful = {r for r in weights if noise[r] <= hopeless * len(codes["a"])}
+    assert set(scored) == (hopeful or {min(weights, key=lambda r: noise[r])})
+    if hopeless == 0.5:
+        assert 1 < len(hopeful) < len(weights)
+
+
 @given(
     st.dictionaries(
         st.sets(st.sampled_from("abcde"), min_size=1, max_size=4).map(lambda s: tuple(sorted(s))),

@@ -13,16 +13,15 @@ from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain, canonical
-from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
-from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.parts.annealing import Annealing
+from admeasure.planning import forecast
+from admeasure.planning.division import ONE_WAY, Division
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.unit import Unit
@@ -54,66 +53,33 @@ class Aim:
     summary: ClassVar[str] = "a graphical model grown where the workload is answered worst"
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise UsageError(f"aim: alpha must lie between 0 and 1; it is {self.alpha}.")
-        if not 0 <= self.final_pass < 1:
-            raise UsageError(f"aim: final-pass must be from 0 to below 1; it is {self.final_pass}.")
-        if not self.max_megabytes > 0:
-            raise UsageError(f"aim: max-megabytes must be positive; it is {self.max_megabytes}.")
+        _ = self._annealing  # refuses options out of range
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        named = {column for r in workload.marginals() for column in r}
-        if self.rounds is not None and self.rounds < len(named):
-            raise UsageError(
-                f"aim: rounds must be at least the workload's {len(named)} columns, each of "
-                f"which is measured once; it is {self.rounds}."
-            )
-        self._family.init(domain, zeros)
+        self._annealing.check(domain, workload, zeros)
 
     def needs(self, domain: Domain, workload: Workload) -> float:
-        """The one-way marginals; what is measured later is chosen among what fits."""
-        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+        return self._annealing.needs(domain)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
     ) -> Division:
-        singles = sum(len(r) == 1 for r in workload.closure())
-        keep = rho * Fraction(self.final_pass)
-        measured = self._each(domain, rho) * Fraction(self.alpha)
-        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
-        return Division(
-            (
-                Item(ONE_WAY, measured, sigma, singles),
-                Item(ROUNDS, rho - keep - measured * singles),
-                *([Item(AGAIN, keep)] if keep else []),
-            )
-        )
+        return self._annealing.divide(domain, workload, unit, rho)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
-        left, each = division.total(ROUNDS), self._each(domain, rho)
-        last = left * Fraction(self.alpha) / 4
-        return forecast.graphical(
-            division.items,
-            domain,
-            workload,
-            rows,
-            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
-            rounds=f"{forecast.fewest_rounds(left, each)} to {int(left / each) + 1}",
-            max_megabytes=self.max_megabytes,
-        )
+        return self._annealing.plan(domain, workload, unit, rho, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, rho = curator.domain, curator.ledger.total
-        division = self.divide(domain, workload, curator.unit, rho, ASSUMED_ROWS)
-        schedule = Annealed(self._each(domain, rho), Fraction(self.alpha), division.total(AGAIN))
+        division = self._annealing.divide(domain, workload, curator.unit, rho)
+        schedule = self._annealing.schedule(domain, rho)
         weights = closure_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
-        family = self._family
+        family = self._annealing.family
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
         selector = ExpectedImprovement(family, weights)
@@ -141,9 +107,6 @@ class Aim:
         return curator.measure([Marginal(r) for r in largest], curator.remaining, shares)
 
     @property
-    def _family(self) -> GraphicalFamily:
-        return GraphicalFamily(self.max_megabytes, self.shrink)
-
-    def _each(self, domain: Domain, rho: Fraction) -> Fraction:
-        """ρ/T: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 in one number."""
-        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))
+    def _annealing(self) -> Annealing:
+        family = GraphicalFamily(self.max_megabytes, self.shrink)
+        return Annealing(self.name, AGAIN, family, self.rounds, self.alpha, self.final_pass)

@@ -28,18 +28,20 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass
-from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.parts.annealing import Annealing
+from admeasure.planning import forecast
+from admeasure.planning.division import ONE_WAY, Division
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, Penalty, even_weights
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 AGAIN = "all that the model holds once more, together"
+HOPELESS = 0.5
+"""The part of the table that a marginal's penalty may be at most for it to be scored."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class AimPlus:
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
-    With 0, 1, 4, 1 and "no" it is `aim` but for the weights of its scores.
+    With 0, 1, 4, 1 and "no" it is `aim` but for the weights of its scores and for `HOPELESS`.
     """
 
     max_megabytes: float = 80.0
@@ -68,79 +70,39 @@ class AimPlus:
     summary: ClassVar[str] = "aim with shrunk fits and a last pass over all that its model holds"
 
     def __post_init__(self) -> None:
-        rules = {
-            "alpha must lie between 0 and 1": (self.alpha, 0 < self.alpha < 1),
-            "final-pass must be from 0 to below 1": (self.final_pass, 0 <= self.final_pass < 1),
-            "max-megabytes must be positive": (self.max_megabytes, self.max_megabytes > 0),
-            "penalty must not be negative": (self.penalty, 0 <= self.penalty < float("inf")),
-            "growth must be at least 2": (self.growth, self.growth >= 2),
-            "threshold must not be negative": (self.threshold, self.threshold >= 0),
-        }
-        for rule, (value, kept) in rules.items():
-            if not kept:
-                raise UsageError(f"aim-plus: {rule}; it is {value}.")
+        _ = self._annealing  # refuses options out of range
+        if not 0 <= self.penalty < float("inf"):
+            raise UsageError(f"aim-plus: penalty must not be negative; it is {self.penalty}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        named = {column for r in workload.marginals() for column in r}
-        if self.rounds is not None and self.rounds < len(named):
-            raise UsageError(
-                f"aim-plus: rounds must be at least the workload's {len(named)} columns, each of "
-                f"which is measured once; it is {self.rounds}."
-            )
-        self._family.init(domain, zeros)
+        self._annealing.check(domain, workload, zeros)
 
     def needs(self, domain: Domain, workload: Workload) -> float:
-        """The one-way marginals; what is measured later is chosen among what fits."""
-        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+        return self._annealing.needs(domain)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
     ) -> Division:
-        singles = sum(len(r) == 1 for r in workload.closure())
-        keep = rho * Fraction(self.final_pass)
-        measured = self._each(domain, rho) * Fraction(self.alpha)
-        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
-        return Division(
-            (
-                Item(ONE_WAY, measured, sigma, singles),
-                Item(ROUNDS, rho - keep - measured * singles),
-                *([Item(AGAIN, keep)] if keep else []),
-            )
-        )
+        return self._annealing.divide(domain, workload, unit, rho)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
-        left, each = division.total(ROUNDS), self._each(domain, rho)
-        last = left * Fraction(self.alpha) / self.growth
-        fewest = forecast.fewest_rounds(left, each, self.growth)
-        return forecast.graphical(
-            division.items,
-            domain,
-            workload,
-            rows,
-            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
-            rounds=f"{fewest} to {int(left / each) + 1}",
-            max_megabytes=self.max_megabytes,
-        )
+        return self._annealing.plan(domain, workload, unit, rho, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, rho = curator.domain, curator.ledger.total
-        division = self.divide(domain, workload, curator.unit, rho, ASSUMED_ROWS)
-        keep = division.total(AGAIN)
-        schedule = Annealed(
-            self._each(domain, rho), Fraction(self.alpha), keep, self.growth, self.threshold
-        )
+        division = self._annealing.divide(domain, workload, curator.unit, rho)
+        schedule = self._annealing.schedule(domain, rho)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
-        family = self._family
+        family = self._annealing.family
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
         # What is kept will be divided among about three sets a column.
-        penalty = Penalty(self.penalty, ahead=keep / (3 * len(domain)))
+        penalty = Penalty(self.penalty, ahead=schedule.keep / (3 * len(domain)), hopeless=HOPELESS)
         selector = ExpectedImprovement(family, weights, penalty)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
@@ -154,9 +116,14 @@ class AimPlus:
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
     @property
-    def _family(self) -> GraphicalFamily:
-        return GraphicalFamily(self.max_megabytes, self.shrink)
-
-    def _each(self, domain: Domain, rho: Fraction) -> Fraction:
-        """ρ/T of what is not kept: what the first rounds cost."""
-        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))
+    def _annealing(self) -> Annealing:
+        return Annealing(
+            self.name,
+            AGAIN,
+            GraphicalFamily(self.max_megabytes, self.shrink),
+            self.rounds,
+            self.alpha,
+            self.final_pass,
+            self.growth,
+            self.threshold,
+        )

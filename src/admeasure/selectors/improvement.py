@@ -54,10 +54,15 @@ def even_weights(workload: Workload) -> dict[Columns, float]:
 @dataclass(frozen=True)
 class Penalty:
     """What a cell takes off a score: `factor` sqrt(2/π) σ, where σ is the noise that the round's
-    rho and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and 0."""
+    rho and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and 0.
+
+    A marginal that this takes more than `hopeless` times the table off is not scored, by a public
+    rule. No error is more than twice the table, so with 2 its score could not be positive.
+    """
 
     factor: float = 1.0
     ahead: Fraction = Fraction(0)
+    hopeless: float = 2.0
 
     def per_cell(self, measure: Fraction, l2_squared: int) -> float:
         return self.factor * HALF_NORMAL * sigma_for(measure + self.ahead, l2_squared)
@@ -109,8 +114,8 @@ class ExpectedImprovement:
     unless another `penalty` is given.
 
     A candidate fits when the model with it stays within the part of the size limit that
-    corresponds to the part of the budget used. Candidates whose noise alone would exceed twice
-    the table are left out by a public rule: their score cannot be positive.
+    corresponds to the part of the budget used. Candidates for which there is no hope are left out
+    by a public rule (`Penalty`).
 
     `weights` is w_r over W_+. Their maximum over a round's candidates, times the rows that a person
     changes, is the score's sensitivity; the penalty does not depend on the table and adds nothing.
@@ -181,7 +186,7 @@ class ExpectedImprovement:
 
     def _candidates(self, model: Model, noise: dict[Columns, float], used: float) -> list[Columns]:
         """C_t of line 13, less what noise would drown."""
-        hopeful = [r for r in self.weights if noise[r] <= 2 * model.total]
+        hopeful = [r for r in self.weights if noise[r] <= self.penalty.hopeless * model.total]
         hopeful = hopeful or [min(self.weights, key=lambda r: noise[r])]
         if len(hopeful) > MAX_CANDIDATES:
             hopeful = random.Random(len(self._choices)).sample(hopeful, MAX_CANDIDATES)

@@ -1,0 +1,109 @@
+"""What `aim` and `aim-plus` have in common: what they refuse, and how their rounds divide a budget.
+
+One-way marginals, each for the measured part of ρ/T; then rounds, the first of which cost ρ/T and
+later ones more (`schedules/annealed.py`); then, where a part is kept, a last pass. All of it
+follows from public facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from admeasure.domain import Domain
+from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.planning import forecast, room
+from admeasure.planning.division import ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning.mechanism import Plan
+from admeasure.privacy.curator import sigma_for
+from admeasure.schedules.annealed import Annealed
+from admeasure.schema import Zero
+from admeasure.unit import Unit
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """The options that both have, of the mechanism `who`; `again` is what the last pass is called.
+
+    `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
+    more than so many times the expected L1 norm of noise. The paper's are the defaults.
+    """
+
+    who: str
+    again: str
+    family: GraphicalFamily
+    rounds: int | None
+    alpha: float
+    final_pass: float
+    growth: int = 4
+    threshold: float = 1.0
+
+    def __post_init__(self) -> None:
+        most = self.family.max_megabytes
+        rules = {
+            "alpha must lie between 0 and 1": (self.alpha, 0 < self.alpha < 1),
+            "final-pass must be from 0 to below 1": (self.final_pass, 0 <= self.final_pass < 1),
+            "max-megabytes must be positive": (most, most > 0),
+            "growth must be at least 2": (self.growth, self.growth >= 2),
+            "threshold must not be negative": (self.threshold, self.threshold >= 0),
+        }
+        for rule, (value, kept) in rules.items():
+            if not kept:
+                raise UsageError(f"{self.who}: {rule}; it is {value}.")
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        named = {column for r in workload.marginals() for column in r}
+        if self.rounds is not None and self.rounds < len(named):
+            raise UsageError(
+                f"{self.who}: rounds must be at least the workload's {len(named)} columns, each of "
+                f"which is measured once; it is {self.rounds}."
+            )
+        self.family.init(domain, zeros)
+
+    def needs(self, domain: Domain) -> float:
+        """The one-way marginals; what is measured later is chosen among what fits."""
+        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+
+    def divide(self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction) -> Division:
+        singles = sum(len(r) == 1 for r in workload.closure())
+        keep = rho * Fraction(self.final_pass)
+        measured = self.first(domain, rho) * Fraction(self.alpha)
+        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        return Division(
+            (
+                Item(ONE_WAY, measured, sigma, singles),
+                Item(ROUNDS, rho - keep - measured * singles),
+                *([Item(self.again, keep)] if keep else []),
+            )
+        )
+
+    def plan(
+        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+    ) -> Plan:
+        division = self.divide(domain, workload, unit, rho)
+        left, each = division.total(ROUNDS), self.first(domain, rho)
+        last = left * Fraction(self.alpha) / self.growth
+        fewest = forecast.fewest_rounds(left, each, self.growth)
+        return forecast.graphical(
+            division.items,
+            domain,
+            workload,
+            rows,
+            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
+            rounds=f"{fewest} to {int(left / each) + 1}",
+            max_megabytes=self.family.max_megabytes,
+        )
+
+    def schedule(self, domain: Domain, rho: Fraction) -> Annealed:
+        """Rounds until nothing is left but what the last pass is to have."""
+        keep = rho * Fraction(self.final_pass)
+        first = self.first(domain, rho)
+        return Annealed(first, Fraction(self.alpha), keep, self.growth, self.threshold)
+
+    def first(self, domain: Domain, rho: Fraction) -> Fraction:
+        """ρ/T of what is not kept: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 of the
+        paper's Algorithm 4 in one number."""
+        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))
