@@ -26,10 +26,14 @@ M_contra = TypeVar("M_contra", bound=Model, contravariant=True)
 
 @dataclass(frozen=True)
 class Budget:
-    """What one round may spend, in rho."""
+    """What one round may spend, in rho.
+
+    `dull`: how many rounds in a row before it taught little, where the schedule minds that.
+    """
 
     select: Fraction
     measure: Fraction
+    dull: int = 0
 
 
 @dataclass(frozen=True, eq=False)

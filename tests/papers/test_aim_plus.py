@@ -67,6 +67,26 @@ def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     assert sum(charges[last:]) == division.items[2].total == RHO * Fraction(0.3)
 
 
+def test_rounds_that_teach_nothing_leave_their_budget_to_the_last_pass():
+    """Columns that are independent: there is nothing to learn of pairs."""
+    rng = np.random.default_rng(1)
+    codes = {c: rng.integers(0, n, 4000) for c, n in LEVELS.items()}
+    table = MemorySource.from_codes(codes, source().schema)
+    spent = {}
+    for patience in (1, 50):
+        curator = Curator(table, Ledger(RHO), SeededNoise(3))
+        mechanism = AimPlus(patience=patience)
+        workload = parse_workload("all-3way", curator.domain)
+        mechanism.run(curator, workload, ())
+        assert curator.remaining == 0
+        charges = curator.ledger.charges
+        choices = [i for i, c in enumerate(charges) if c.what.startswith("choice")]
+        spent[patience] = sum(c.rho for c in charges[5 : choices[-1] + 2])
+        division = mechanism.divide(curator.domain, workload, curator.unit, RHO, 1.0)
+        assert spent[patience] <= division.items[1].total
+    assert spent[1] < spent[50] == division.items[1].total
+
+
 def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
     curator = run(AimPlus())
     costs = [
@@ -74,7 +94,7 @@ def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
         for choice, measured in pairwise(curator.ledger.charges)
         if choice.what.startswith("choice")
     ]
-    assert costs[0] == RHO * (1 - Fraction(0.3)) / (16 * len(LEVELS))
+    assert costs[0] == RHO * (1 - Fraction(0.3)) / (8 * len(LEVELS))
     assert {later / earlier for earlier, later in pairwise(costs[:-1])} <= {1, 2}
 
 
@@ -100,7 +120,9 @@ def test_pieces_can_be_left_out(left_out):
 
 def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():
     """A workload of one-way marginals: all of AIM's weights are alike."""
-    bare = AimPlus(final_pass=0.0, penalty=1.0, growth=4, threshold=1.0, shrink="no")
+    bare = AimPlus(
+        rounds=16 * len(LEVELS), final_pass=0.0, penalty=1.0, growth=4, threshold=1.0, shrink="no"
+    )
     curators = []
     for mechanism in (bare, build("aim")):
         curator = Curator(source(), Ledger(RHO), SeededNoise(1))
@@ -166,6 +188,8 @@ def test_sets_weigh_what_the_queries_that_read_them_weigh():
         ({"penalty": float("nan")}, "penalty"),
         ({"growth": 1}, "growth"),
         ({"threshold": -1.0}, "threshold"),
+        ({"patience": -1}, "patience"),
+        ({"patience": 0}, "patience"),
         ({"max_megabytes": 0.0}, "max-megabytes"),
     ],
 )

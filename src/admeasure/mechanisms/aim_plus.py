@@ -8,6 +8,7 @@ out (docs/aim.md has what they do to the error):
 - scores weigh marginals of all sizes alike and allow for less noise, since the last pass takes some
   of it away;
 - a round that taught little makes the next one twice as expensive, not four times, and fewer do;
+  after three of them in a row all that is left goes to the last pass;
 - measured effects are shrunk towards what smaller marginals predict, in every fit
   (`families/graphical/estimation/shrinkage.py`).
 
@@ -39,7 +40,8 @@ from admeasure.selectors.improvement import ExpectedImprovement, Penalty, even_w
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
-AGAIN = "all that the model holds once more, together"
+AGAIN = "all that the model holds once more, together, with what the rounds leave"
+PER_COLUMN = 8
 HOPELESS = 0.5
 """The part of the table that a marginal's penalty may be at most for it to be scored."""
 
@@ -48,13 +50,14 @@ HOPELESS = 0.5
 class AimPlus:
     """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
 
-    `max_megabytes`, `rounds`, `alpha`: as of `aim`.
+    `max_megabytes`, `rounds`, `alpha`: as of `aim`, but for 8 rounds a column by default.
     `final_pass`: the part of the budget kept for the last pass; 0 leaves it out.
     `penalty`: what a score takes off for noise, in units of the noise's expected L1 norm.
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise.
+    `patience`: after so many such rounds in a row the last pass gets what is left.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
-    With 0, 1, 4, 1 and "no" it is `aim` but for the weights of its scores and for `HOPELESS`.
+    With 0, 1, 4, 1, any and "no" it is `aim` but for weights, `HOPELESS` and `PER_COLUMN`.
     """
 
     max_megabytes: float = 80.0
@@ -64,6 +67,7 @@ class AimPlus:
     penalty: float = 0.6
     growth: int = 2
     threshold: float = 0.45
+    patience: int = 3
     shrink: Shrink = "rounds"
 
     name: ClassVar[str] = "aim-plus"
@@ -126,4 +130,6 @@ class AimPlus:
             self.final_pass,
             self.growth,
             self.threshold,
+            self.patience,
+            PER_COLUMN,
         )

@@ -29,7 +29,9 @@ class Annealing:
     """The options that both have, of the mechanism `who`; `again` is what the last pass is called.
 
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
-    more than so many times the expected L1 norm of noise. The paper's are the defaults.
+    more than so many times the expected L1 norm of noise. `patience`: after so many such rounds in
+    a row the last pass, where there is one, gets what is left. T is `rounds`, or else `per_column`
+    for each column. The paper's are the defaults.
     """
 
     who: str
@@ -40,6 +42,8 @@ class Annealing:
     final_pass: float
     growth: int = 4
     threshold: float = 1.0
+    patience: int | None = None
+    per_column: int = 16
 
     def __post_init__(self) -> None:
         most = self.family.max_megabytes
@@ -49,6 +53,10 @@ class Annealing:
             "max-megabytes must be positive": (most, most > 0),
             "growth must be at least 2": (self.growth, self.growth >= 2),
             "threshold must not be negative": (self.threshold, self.threshold >= 0),
+            "patience must be at least 1": (
+                self.patience,
+                self.patience is None or self.patience >= 1,
+            ),
         }
         for rule, (value, kept) in rules.items():
             if not kept:
@@ -87,6 +95,8 @@ class Annealing:
         left, each = division.total(ROUNDS), self.first(domain, rho)
         last = left * Fraction(self.alpha) / self.growth
         fewest = forecast.fewest_rounds(left, each, self.growth)
+        if division.total(self.again):
+            fewest = min(fewest, self.patience or fewest)
         return forecast.graphical(
             division.items,
             domain,
@@ -100,10 +110,18 @@ class Annealing:
     def schedule(self, domain: Domain, rho: Fraction) -> Annealed:
         """Rounds until nothing is left but what the last pass is to have."""
         keep = rho * Fraction(self.final_pass)
-        first = self.first(domain, rho)
-        return Annealed(first, Fraction(self.alpha), keep, self.growth, self.threshold)
+        return Annealed(
+            self.first(domain, rho),
+            Fraction(self.alpha),
+            keep,
+            self.growth,
+            self.threshold,
+            self.patience if keep else None,
+        )
 
     def first(self, domain: Domain, rho: Fraction) -> Fraction:
         """ρ/T of what is not kept: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 of the
         paper's Algorithm 4 in one number."""
-        return rho * (1 - Fraction(self.final_pass)) / (self.rounds or 16 * len(domain))
+        return (
+            rho * (1 - Fraction(self.final_pass)) / (self.rounds or self.per_column * len(domain))
+        )

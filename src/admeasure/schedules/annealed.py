@@ -24,7 +24,8 @@ class Annealed:
     `alpha` is the part of each round that goes to measurement. The last round spends exactly what
     is left (line 8 compares with two rounds at the *new* cost), but for `keep`, which stays. A
     round taught little if the answer to what it measured moved by no more than `threshold` times
-    the expected L1 norm of its noise. The paper's values are the defaults.
+    the expected L1 norm of its noise. After `patience` such rounds in a row none follows, and what
+    is left stays too. The paper's values are the defaults.
     """
 
     first: Fraction
@@ -32,19 +33,22 @@ class Annealed:
     keep: Fraction = Fraction(0)
     growth: int = 4
     threshold: float = 1.0
+    patience: int | None = None
 
     def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
         remaining -= self.keep
         if remaining <= 0:
             return None
-        each = self.first
+        each, dull = self.first, 0
         if last is not None:
             each = last.budget.select + last.budget.measure
             if _moved(last) <= self.threshold * _noise(last):
-                each *= self.growth
+                each, dull = each * self.growth, last.budget.dull + 1
+        if dull == self.patience:
+            return None
         if remaining <= 2 * each:
             each = remaining
-        return Budget(select=(1 - self.alpha) * each, measure=self.alpha * each)
+        return Budget((1 - self.alpha) * each, self.alpha * each, dull)
 
 
 def _moved(last: Round[Any]) -> float:
