@@ -45,7 +45,6 @@ from admeasure.privacy.scores.streamed import CellErrors
 from admeasure.privacy.truth import ExactCells, Lent
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
-from admeasure.selectors.top import distinct
 from admeasure.sources.memory import MemorySource
 from admeasure.sparse import SparseCounts
 from admeasure.workload import Workload, parse_workload
@@ -91,7 +90,7 @@ def random_rows(domain: Domain, rows: int = ROWS) -> np.ndarray:
 
 def present_error(source: MemorySource, model: ProductModel, workload: Workload) -> float:
     """The largest error of any query, in shares, by whatever scores the queries in a run."""
-    queries = distinct(workload)
+    queries = workload.targets
     ahead = Ahead(source.schema.domain, source, lambda columns: source.counts([columns])[0])
     ahead.expect(queries)
     n, worst = int(source.counts([()])[0]), -1

@@ -42,7 +42,7 @@ QUERIES = [
 
 def brute(query: Marginal | Threshold) -> np.ndarray:
     """Mean over rows of the probability of enough agreements, one record at a time."""
-    r, columns = tensor.at_least_of(query), query.columns
+    r, columns = query.at_least, query.columns
     shape = LAYOUT.shape(columns)
     answers = np.zeros(shape)
     parts = [P[LAYOUT.span(c)] for c in columns]

@@ -30,7 +30,7 @@ from admeasure.privacy.scores.whole import CellError, MarginalError
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.release import Release
 from admeasure.schema import Schema
-from admeasure.selectors.top import TopCells, distinct
+from admeasure.selectors.top import TopCells
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
@@ -216,7 +216,7 @@ def test_single_queries_are_measured_once_each_and_only_from_the_workload() -> N
 
 def test_a_k_of_k_threshold_is_its_marginal_and_offered_once() -> None:
     workload = Workload([Marginal(["a", "b"]), Threshold(["a", "b"], 2), Threshold(["a", "b"], 1)])
-    assert distinct(workload) == [Marginal(["a", "b"]), Threshold(["a", "b"], 1)]
+    assert workload.targets == [Marginal(["a", "b"]), Threshold(["a", "b"], 1)]
 
 
 def test_everything_can_be_chosen_when_rounds_times_queries_is_the_workload() -> None:

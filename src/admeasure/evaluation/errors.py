@@ -16,8 +16,8 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.evaluation.subsampling import Equivalent, Resampling
+from admeasure.queries import WorkloadQuery
 from admeasure.workload import Workload
-from admeasure.workload.files import WorkloadQuery
 
 NOT_PRIVATE = "NOT PRIVATE: true errors, computed from the private table. Do not publish."
 

@@ -84,6 +84,7 @@ class DualQuery:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         _ = Oracle(domain, zeros, self.seconds, self.solver).engine
+        _ = workload.targets
         room.check_counted(domain, workload.marginals(), self.name)
 
     def needs(self, domain: Domain, workload: Workload) -> float:

@@ -91,6 +91,7 @@ class Fem:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         _ = Oracle(domain, zeros, self.seconds, self.solver).engine
+        _ = workload.targets
         room.check_counted(domain, workload.marginals(), self.name)
 
     def needs(self, domain: Domain, workload: Workload) -> float:

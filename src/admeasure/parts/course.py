@@ -26,7 +26,6 @@ from admeasure.privacy.curator import sigma_for
 from admeasure.queries import Marginal, Predicate
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
-from admeasure.selectors.top import distinct
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -162,7 +161,7 @@ def default_rounds(
     fiftieth of the table, at most the 100 of the paper's speed setting.
     """
     if options.measure == "cells":
-        offered = sum(domain.cells(q.columns) for q in distinct(workload))
+        offered = sum(domain.cells(q.columns) for q in workload.targets)
         most, rounds = min(100, offered), 2 * float(rho * (1 - select)) * (total / 50) ** 2
     else:
         most, rounds = 2 * len(workload.closure()), math.sqrt(total * math.sqrt(rho)) / 2

@@ -42,7 +42,7 @@ from admeasure.queries import Marginal, Predicate, Query
 from admeasure.schema import Zero
 from admeasure.selectors.holding import MAX_CELLS, HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
-from admeasure.selectors.top import TopCells, distinct
+from admeasure.selectors.top import TopCells
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -118,8 +118,9 @@ def check(name: str, options: Options, domain: Domain, workload: Workload) -> No
             )
     check_query_size(workload.queries, domain, name)
     check_memory(name, size_of(name, options, domain), domain)
-    offered = sum(domain.cells(q.columns) for q in distinct(workload))
-    if options.measure == "cells" and (options.rounds or 1) > offered:
+    cells = options.measure == "cells"
+    offered = sum(domain.cells(q.columns) for q in workload.targets) if cells else 0
+    if cells and (options.rounds or 1) > offered:
         raise UsageError(
             f"{name}: {options.rounds:,} queries are to be measured, but the workload has "
             f"{offered:,}. Lower --rounds."

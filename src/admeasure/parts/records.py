@@ -8,7 +8,7 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.families.support import Records, SupportModel
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import WorkloadQuery
 from admeasure.schema import Zero
 from admeasure.workload import Workload
 
@@ -40,7 +40,7 @@ def uniform(domain: Domain, zeros: Sequence[Zero], rng: np.random.Generator) -> 
     return None
 
 
-def answers(model: SupportModel, workload: Workload) -> dict[Marginal | Threshold, np.ndarray]:
+def answers(model: SupportModel, workload: Workload) -> dict[WorkloadQuery, np.ndarray]:
     """What the model answers to every query of the workload, in rows."""
     tables = model.marginals([q.columns for q in workload.queries])
     return {q: q.answer(t) for q, t in zip(workload.queries, tables, strict=True)}

@@ -27,10 +27,10 @@ from admeasure.planning.division import (
 )
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.selectors.top import TopCells, TopMarginals, distinct
+from admeasure.selectors.top import TopCells, TopMarginals
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -126,8 +126,10 @@ def check(name: str, options: Projection, domain: Domain, workload: Workload) ->
                 f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
                 f"{len(query.columns)}. Use fewer columns, or aim."
             )
-    check_size = check_streamed_size if options.measure == "cells" else check_query_size
-    check_size(workload.queries, domain, name)
+    if options.measure == "cells":
+        check_streamed_size(workload.targets, domain, name)
+    else:
+        check_query_size(workload.queries, domain, name)
     offered, what = _offered(options, domain, workload), "marginals"
     if options.measure == "cells":
         what = "queries"
@@ -143,7 +145,7 @@ def check(name: str, options: Projection, domain: Domain, workload: Workload) ->
 
 def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
     if options.measure == "cells":
-        return sum(domain.cells(q.columns) for q in distinct(workload))
+        return sum(domain.cells(q.columns) for q in workload.targets)
     return len(workload.marginals())
 
 
@@ -175,7 +177,7 @@ def settings(
         balanced = round(math.sqrt(total * math.sqrt(rho)) / 2)
         rounds = options.rounds or max(min(4, offered), min(balanced, 2 * offered))
         return rounds, options.queries or 1, rows
-    overlapping = any(isinstance(q, Threshold) for q in distinct(workload))
+    overlapping = any(q.at_least < len(q.columns) for q in workload.targets)
     count = math.sqrt(rho) * total / 20 * (4 if overlapping else 1)
     count = max(8.0, min(4096.0, count, offered / 4))
     queries = options.queries
@@ -274,7 +276,7 @@ def plan(
 def _everything(domain: Domain, workload: Workload):
     import numpy as np
 
-    for query in distinct(workload):
+    for query in workload.targets:
         for codes in np.ndindex(*query.shape(domain)):
             yield query.cell(codes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admeasure.queries.marginal import Cell, Marginal, Where
 from admeasure.queries.predicate import Predicate
-from admeasure.queries.query import Query
+from admeasure.queries.query import Query, Targets, WorkloadQuery
 from admeasure.queries.record import from_record, to_record
 from admeasure.queries.sensitivity import Sensitivity
 from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
@@ -16,9 +16,11 @@ __all__ = [
     "Predicate",
     "Query",
     "Sensitivity",
+    "Targets",
     "Threshold",
     "ThresholdCell",
     "Where",
+    "WorkloadQuery",
     "from_record",
     "to_record",
 ]

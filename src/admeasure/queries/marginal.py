@@ -42,6 +42,11 @@ class Marginal:
     def __str__(self) -> str:
         return f"marginal ({', '.join(self.columns)})" if self.columns else "number of rows"
 
+    @property
+    def at_least(self) -> int:
+        """A row must agree with a cell in all its columns."""
+        return len(self.columns)
+
     def shape(self, domain: Domain) -> tuple[int, ...]:
         return domain.shape(self.columns)
 
@@ -79,6 +84,10 @@ class Cell:
 
     def __str__(self) -> str:
         return f"count where {conditions(self.columns, ((code,) for code in self.codes))}"
+
+    @property
+    def at_least(self) -> int:
+        return len(self.columns)
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         return ()

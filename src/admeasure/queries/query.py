@@ -55,6 +55,23 @@ class Query(Protocol):
         ...
 
 
+class WorkloadQuery(Query, Protocol):
+    """A query that a workload may hold: one count for each cell of its columns."""
+
+    def cell(self, codes: Sequence[int]) -> Query:
+        """The query of one of these counts."""
+        ...
+
+
+@runtime_checkable
+class Targets(WorkloadQuery, Protocol):
+    """For each cell of the columns, its target: how many rows agree with it in at least so many
+    columns. What a model of product distributions answers in one pass."""
+
+    @property
+    def at_least(self) -> int: ...
+
+
 def arrange(columns: Iterable[str], *parallel: Sequence[T]) -> tuple[Columns, list[tuple[T, ...]]]:
     """Columns in alphabetical order, and what was given for each column in the same order.
 

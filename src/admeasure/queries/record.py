@@ -24,7 +24,20 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "at-least": (AtLeast, ("columns", "codes", "at_least")),
     "predicate": (Predicate, ("columns", "name")),
 }
+IN_WORKLOADS = ("marginal", "threshold")
+"""The kinds that a workload may hold, in the order in which it holds them. Besides its columns such
+a query is described by whole numbers."""
 _NAMES = {kind: name for name, (kind, _) in _KINDS.items()}
+
+
+def kind_of(query: object) -> str:
+    """The name of the kind of a query; empty for anything else."""
+    return _NAMES.get(type(query), "")
+
+
+def fields_of(kind: str) -> tuple[str, ...]:
+    """What a query of a kind is described by."""
+    return _KINDS[kind][1]
 
 
 def to_record(query: Query) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from admeasure.families import HALF_NORMAL
 from admeasure.loop import Budget
 from admeasure.privacy.curator import Curator, sigma_for
-from admeasure.privacy.scores.streamed import BlockModel, CellErrors, MarginalErrors, form_of
-from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
+from admeasure.privacy.scores.streamed import BlockModel, CellErrors, MarginalErrors
+from admeasure.queries import Cell, Marginal, Query, ThresholdCell
 from admeasure.workload import Workload
 
 
@@ -29,7 +29,7 @@ class TopCells:
         self, curator: Curator, workload: Workload, model: BlockModel, budget: Budget
     ) -> Sequence[Query]:
         score = CellErrors(model, frozenset(self._chosen))
-        found = curator.top_k(score, distinct(workload), self.queries, budget.select)
+        found = curator.top_k(score, workload.targets, self.queries, budget.select)
         self._chosen.update(q for q in found if isinstance(q, Cell | ThresholdCell))
         return found
 
@@ -49,12 +49,3 @@ class TopMarginals:
         candidates = [Marginal(c) for c in workload.marginals()]
         score = MarginalErrors(model, HALF_NORMAL * sigma)
         return curator.top_k(score, candidates, self.marginals, budget.select)
-
-
-def distinct(workload: Workload) -> list[Marginal | Threshold]:
-    """The queries of a workload, each once: a k-of-k threshold is the marginal of its columns."""
-    found: dict[tuple[Sequence[str], int], Marginal | Threshold] = {}
-    for query in workload.queries:
-        columns, at_least = form_of(query)
-        found[columns, at_least] = Marginal(columns) if at_least == len(columns) else query
-    return list(found.values())

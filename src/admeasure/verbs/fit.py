@@ -29,7 +29,7 @@ from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import check_apart
-from admeasure.queries import Marginal, Predicate, from_record
+from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
 from admeasure.release.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.run import ChargeTo, Request, Run
@@ -42,7 +42,6 @@ from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
 from admeasure.verbs.given import given_public
 from admeasure.workload import Workload, parse_workload
-from admeasure.workload.files import WorkloadQuery
 
 
 def fit(

@@ -18,17 +18,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import WorkloadQuery, from_record, to_record
 from admeasure.queries.query import suggest
+from admeasure.queries.record import IN_WORKLOADS, fields_of
 from admeasure.untrusted import parse_toml
-
-WorkloadQuery = Marginal | Threshold
-"""What a workload holds: whole marginals and whole thresholds (all targets). Single counts are
-asked of a finished release, by a query file."""
 
 
 def read_entries(
@@ -36,14 +33,12 @@ def read_entries(
 ) -> list[tuple[WorkloadQuery, float]]:
     """The queries and weights of a TOML text; `name` is what errors call it."""
     document = parse_toml(text, name, WorkloadError)
-    unknown = [key for key in document if key not in ("marginal", "threshold")]
+    unknown = [key for key in document if key not in IN_WORKLOADS]
     if unknown:
-        raise WorkloadError(
-            f"{name}: there is no table {unknown[0]!r} in a workload. Use [[marginal]] and "
-            "[[threshold]]."
-        )
+        known = " and ".join(f"[[{kind}]]" for kind in IN_WORKLOADS)
+        raise WorkloadError(f"{name}: there is no table {unknown[0]!r} in a workload. Use {known}.")
     entries: list[tuple[WorkloadQuery, float]] = []
-    for kind in ("marginal", "threshold"):
+    for kind in IN_WORKLOADS:
         for number, table in enumerate(tables(document, kind, name), start=1):
             place = f"{name}: [[{kind}]] {number}"
             try:
@@ -62,11 +57,11 @@ def write_entries(entries: Iterable[tuple[WorkloadQuery, float]]) -> str:
     """Queries and weights as TOML."""
     blocks = []
     for query, weight in entries:
-        threshold = isinstance(query, Threshold)
+        record = to_record(query)
         lines = [
-            "[[threshold]]" if threshold else "[[marginal]]",
-            f"columns = [{', '.join(map(_quote, query.columns))}]",
-            *([f"at_least = {query.at_least}"] if threshold else []),
+            f"[[{record.pop('query')}]]",
+            f"columns = [{', '.join(map(_quote, record.pop('columns')))}]",
+            *(f"{key} = {value}" for key, value in record.items()),
             *([f"weight = {weight!r}"] if weight != 1 else []),
         ]
         blocks.append("\n".join(lines) + "\n")
@@ -104,7 +99,7 @@ def check_weight(weight: Any) -> float:
 
 
 def _entry(kind: str, table: Mapping[str, Any]) -> tuple[WorkloadQuery, float]:
-    required = ("columns",) if kind == "marginal" else ("columns", "at_least")
+    required = fields_of(kind)
     check_keys(table, (*required, "weight"))
     for key in required:
         if key not in table:
@@ -115,9 +110,9 @@ def _entry(kind: str, table: Mapping[str, Any]) -> tuple[WorkloadQuery, float]:
     if not columns:
         raise WorkloadError("columns is empty. Name at least one column.")
     weight = check_weight(table.get("weight", 1.0))
-    if kind == "marginal":
-        return Marginal(columns), weight
-    return Threshold(columns, whole_number(table["at_least"], "at_least")), weight
+    numbers = {key: whole_number(table[key], key) for key in required if key != "columns"}
+    query = from_record({"query": kind, "columns": columns} | numbers)
+    return cast("WorkloadQuery", query), weight
 
 
 def _quote(text: str) -> str:

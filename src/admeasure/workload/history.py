@@ -17,9 +17,8 @@ from random import Random
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import WorkloadError
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import Marginal, Threshold, WorkloadQuery
 from admeasure.workload.drift import SHAPES, Features, Shape, historical
-from admeasure.workload.files import WorkloadQuery
 from admeasure.workload.workload import Workload
 
 FORM = "history:zipf:1of3:64:seed=0"
@@ -95,7 +94,7 @@ def augmented(workload: Workload, count: int, domain: Domain, seed: int) -> Work
     """
     if count < 0:
         raise WorkloadError(f"The number of queries to add must not be negative; it is {count}.")
-    kinds = [(_at_least(q), len(q.columns)) for q in workload.queries]
+    kinds = [(q.at_least, len(q.columns)) for q in workload.targets]
     room = {
         kind: math.comb(len(domain.columns), kind[1]) - kinds.count(kind) for kind in set(kinds)
     }
@@ -107,7 +106,7 @@ def augmented(workload: Workload, count: int, domain: Domain, seed: int) -> Work
     random, names = Random(f"augment {seed}"), canonical(domain.columns)
     even = Features(names, tuple(1 / len(names) for _ in names))
     entries: dict[WorkloadQuery, float] = dict(workload.entries)
-    known = {(q.columns, _at_least(q)) for q in entries}
+    known = {(q.columns, q.at_least) for q in workload.targets}
     while count:
         r, k = kinds[int(random.random() * len(kinds))]
         if not room[r, k]:
@@ -156,7 +155,3 @@ def _options(text: str, allowed: tuple[str, ...], whole: str) -> dict[str, str]:
 
 def _query(columns: tuple[str, ...], r: int) -> WorkloadQuery:
     return Marginal(columns) if r == len(columns) else Threshold(columns, r)
-
-
-def _at_least(query: WorkloadQuery) -> int:
-    return query.at_least if isinstance(query, Threshold) else len(query.columns)

@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Self
+from typing import Any, Self, cast
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import Marginal, Targets, WorkloadQuery, to_record
 from admeasure.queries.query import check_columns
-from admeasure.workload.files import WorkloadQuery, check_weight, read_entries, write_entries
+from admeasure.queries.record import IN_WORKLOADS, kind_of
+from admeasure.workload.files import check_weight, read_entries, write_entries
+
+Weighted = tuple[WorkloadQuery, float]
 
 
 @dataclass(frozen=True, init=False)
@@ -32,22 +35,20 @@ class Workload:
     (('a',), ('b',), ('c',), ('a', 'b'))
     """
 
-    entries: tuple[tuple[WorkloadQuery, float], ...]
+    entries: tuple[Weighted, ...]
 
     def __init__(
         self,
-        queries: Iterable[WorkloadQuery | tuple[WorkloadQuery, float]]
-        | Mapping[WorkloadQuery, float],
+        queries: Iterable[WorkloadQuery | Weighted] | Mapping[WorkloadQuery, float],
     ) -> None:
         """Queries, pairs of query and weight, or a mapping; a query alone weighs 1."""
         given = queries.items() if isinstance(queries, Mapping) else queries
         weights: dict[WorkloadQuery, list[float]] = {}
         for item in given:
-            query, weight = item if isinstance(item, tuple) else (item, 1.0)
-            if not isinstance(query, Marginal | Threshold):
-                raise WorkloadError(
-                    f"A workload holds marginals and thresholds, not {type(query).__name__}."
-                )
+            query, weight = cast("Weighted", item if isinstance(item, tuple) else (item, 1.0))
+            if kind_of(query) not in IN_WORKLOADS:
+                held = " and ".join(f"{kind}s" for kind in IN_WORKLOADS)
+                raise WorkloadError(f"A workload holds {held}, not {type(query).__name__}.")
             if not query.columns:
                 raise WorkloadError(
                     "A workload's marginal needs at least one column; the number of rows is "
@@ -101,16 +102,30 @@ class Workload:
                 found.update(combinations(columns, size))
         return tuple(sorted(found, key=_size_then_name))
 
+    @cached_property
+    def targets(self) -> list[Targets]:
+        """The queries, each once (a k-of-k threshold is the marginal of its columns), for a
+        mechanism that chooses among their single targets."""
+        found: dict[tuple[Columns, int], Targets] = {}
+        for query in self.queries:
+            if not isinstance(query, Targets):
+                raise WorkloadError(
+                    f"The {query} is not answered target by target, as this mechanism asks. Use "
+                    "one that measures whole marginals, such as aim."
+                )
+            whole = query.at_least == len(query.columns)
+            found[query.columns, query.at_least] = Marginal(query.columns) if whole else query
+        return list(found.values())
+
     def validate(self, domain: Domain) -> None:
         """Raise `WorkloadError` unless every column is in the domain."""
         for columns in self.marginals():
             check_columns(columns, domain)
 
 
-def _order(entry: tuple[WorkloadQuery, float]) -> tuple[bool, int, Columns, int]:
-    query, _ = entry
-    at_least = query.at_least if isinstance(query, Threshold) else 0
-    return isinstance(query, Threshold), len(query.columns), query.columns, at_least
+def _order(entry: Weighted) -> tuple[int, int, list[Any]]:
+    kind, *described = to_record(entry[0]).values()
+    return IN_WORKLOADS.index(kind), len(entry[0].columns), described
 
 
 def _size_then_name(columns: Columns) -> tuple[int, Columns]:

@@ -20,7 +20,7 @@ from admeasure.families.products import sampling
 from admeasure.families.products.placement import Placed, Tiling
 from admeasure.families.products.tensor import Answers, Layout, marginals
 from admeasure.measurement import Measurement
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import Targets
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ProductModel:
             P[span] /= P[span].sum(axis=0)
         return P
 
-    def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
+    def blocks(self, query: Targets) -> Iterator[np.ndarray]:
         """Expected counts of all cells or targets, flat, in C order."""
         for shares in self._answers.blocks(query):
             shares *= self.total

@@ -29,7 +29,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, about
 from admeasure.errors import ResourceError
-from admeasure.queries import Marginal, Threshold
+from admeasure.queries import Marginal, Targets, WorkloadQuery
 
 PART_NUMBERS = 1 << 24
 """The most numbers (cells times rows) of one side of a product: 64 MB in single precision."""
@@ -94,31 +94,24 @@ class Layout:
         return np.stack([s + c for s, c in zip(starts, codes, strict=True)]).astype(np.int32)
 
 
-def at_least_of(query: Marginal | Threshold) -> int:
-    """r: of a marginal all its columns must agree."""
-    return query.at_least if isinstance(query, Threshold) else len(query.columns)
-
-
-def check_query_size(queries: Sequence[Marginal | Threshold], domain: Domain, who: str) -> None:
+def check_query_size(queries: Sequence[WorkloadQuery], domain: Domain, who: str) -> None:
     """Refuse a query whose counts would not fit, before anything is charged."""
     for query in queries:
         _refuse_above(MAX_QUERY_CELLS, domain.cells(query.columns), query, who)
 
 
-def check_streamed_size(queries: Sequence[Marginal | Threshold], domain: Domain, who: str) -> None:
+def check_streamed_size(queries: Sequence[Targets], domain: Domain, who: str) -> None:
     """The same where only single cells are measured: exact counts are then the cells that occur,
     and for a threshold with r < k its sub-marginals on fewer columns, which are held whole."""
     for query in queries:
         columns = query.columns
         _refuse_above(MAX_STREAMED_CELLS, domain.cells(columns), query, who)
-        if at_least_of(query) < len(columns):
+        if query.at_least < len(columns):
             largest = domain.cells(columns) // min(domain.shape(columns))
             _refuse_above(MAX_QUERY_CELLS, largest, query, who, "a sub-marginal of ")
 
 
-def _refuse_above(
-    limit: int, cells: int, query: Marginal | Threshold, who: str, what: str = ""
-) -> None:
+def _refuse_above(limit: int, cells: int, query: WorkloadQuery, who: str, what: str = "") -> None:
     if cells > limit:
         raise ResourceError(
             f"{who}: {what}the {query} has {about(cells)} cells, and may have "
@@ -216,9 +209,9 @@ class Answers:
     layout: Layout
     _parts: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
+    def blocks(self, query: Targets) -> Iterator[np.ndarray]:
         """All answers of a query in C order, flat, at most about `BLOCK_CELLS` at a time."""
-        columns, r = query.columns, at_least_of(query)
+        columns, r = query.columns, query.at_least
         rows = self.P.shape[1]
         lead = cut(self.layout, columns, rows)
         trail = len(columns) - lead

@@ -35,13 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from admeasure.families.products.placement import Placed, Tiling
-from admeasure.families.products.tensor import Layout, at_least_of
+from admeasure.families.products.tensor import Layout
 from admeasure.privacy.race import Ints
 from admeasure.privacy.scores import tiles
 from admeasure.privacy.scores.score import GRID
 from admeasure.privacy.scores.tiles import Cells, Static, Tiles, Truth
 from admeasure.privacy.truth import Lent
-from admeasure.queries import Marginal, Query, Threshold
+from admeasure.queries import Query, Targets
 
 NOWHERE = 2**31 - 1
 """A place beyond all scores."""
@@ -49,10 +49,8 @@ NOWHERE = 2**31 - 1
 CLIP = 2**30 // GRID
 """Rows. A count on the grid, and an answer of a total that `fits_32_bits` allows, < 2**30."""
 
-Asked = Marginal | Threshold
 
-
-def scored(placed: Placed, queries: Sequence[Asked], exact: Lent) -> Iterator[TileBatch]:
+def scored(placed: Placed, queries: Sequence[Targets], exact: Lent) -> Iterator[TileBatch]:
     """|exact - answers| for all cells of the queries, a batch of tiles at a time."""
     before = None
     for plan in plans(placed.layout, tuple(queries), placed.tiling):
@@ -69,7 +67,7 @@ def scored(placed: Placed, queries: Sequence[Asked], exact: Lent) -> Iterator[Ti
 class Span:
     """A rectangle: lead cells low … high - 1, trail cells left … right - 1, of `width`."""
 
-    query: Asked
+    query: Targets
     lead: int
     low: int
     high: int
@@ -97,16 +95,16 @@ class Plan:
         return np.cumsum([0, *(s.size for s in self.spans)])
 
     @cached_property
-    def ranges(self) -> dict[Asked, tuple[int, int]]:
+    def ranges(self) -> dict[Targets, tuple[int, int]]:
         """Of each query, the range of its answers that the batch covers."""
-        found: dict[Asked, tuple[int, int]] = {}
+        found: dict[Targets, tuple[int, int]] = {}
         for s in self.spans:
             low, high = found.get(s.query, (s.low * s.width, 0))
             found[s.query] = min(low, s.low * s.width), max(high, s.high * s.width)
         return found
 
     @cached_property
-    def origins(self) -> dict[Asked, int]:
+    def origins(self) -> dict[Targets, int]:
         """Where a query's answer 0 would stand if the ranges were put one after the other."""
         found, start = {}, 0
         for query, (low, high) in self.ranges.items():
@@ -139,12 +137,12 @@ class Plan:
 
 
 @lru_cache(maxsize=4)
-def plans(layout: Layout, queries: tuple[Asked, ...], tiling: Tiling) -> tuple[Plan, ...]:
+def plans(layout: Layout, queries: tuple[Targets, ...], tiling: Tiling) -> tuple[Plan, ...]:
     """Batches of queries of one k and r each."""
     tile, batch = tiling.tile, tiling.batch
     kinds: dict[tuple[int, int], list[Span]] = {}
     for query in queries:
-        k, r = len(query.columns), at_least_of(query)
+        k, r = len(query.columns), query.at_least
         kinds.setdefault((k, r), []).extend(_spans(layout, query, tile))
     made = []
     for (k, r), spans in kinds.items():
@@ -163,7 +161,7 @@ def plans(layout: Layout, queries: tuple[Asked, ...], tiling: Tiling) -> tuple[P
     return tuple(made)
 
 
-def _spans(layout: Layout, query: Asked, tile: tuple[int, int]) -> Iterator[Span]:
+def _spans(layout: Layout, query: Targets, tile: tuple[int, int]) -> Iterator[Span]:
     columns = query.columns
 
     def sides(lead: int) -> tuple[int, int]:

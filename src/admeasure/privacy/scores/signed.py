@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from admeasure.privacy.scores.score import GRID, GRID_BITS, to_grid
-from admeasure.queries import AtLeast, Marginal, Query, Threshold
+from admeasure.queries import AtLeast, Query, Targets, WorkloadQuery
 from admeasure.unit import Unit
 
 
@@ -27,44 +28,45 @@ class SignedError:
     by at most `times · unit.max_rows`. Not monotone.
     """
 
-    believed: Mapping[Marginal | Threshold, np.ndarray]
+    believed: Mapping[WorkloadQuery, np.ndarray]
     times: int = 1
 
     def sensitivity(self, unit: Unit) -> int:
         return self.times * unit.max_rows * GRID
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
-        assert isinstance(query, Marginal | Threshold)
+        asked = cast("Targets", query)
         true = self.times * (np.asarray(query.answer(counts), dtype=np.int64) << GRID_BITS)
-        error = np.ravel(to_grid(self.believed[query]) - true)
+        error = np.ravel(to_grid(self.believed[asked]) - true)
         return (
-            np.concatenate([error, -error]) if _has_negation(query, self._shape(query)) else error
+            np.concatenate([error, -error]) if _has_negation(asked, self._shape(asked)) else error
         )
 
     def chosen(self, query: Query, index: int) -> Query:
-        assert isinstance(query, Marginal | Threshold)
-        shape = self._shape(query)
+        asked = cast("Targets", query)
+        shape = self._shape(asked)
         size = int(np.prod(shape))
         codes = [int(code) for code in np.unravel_index(index % size, shape)]
-        return query.cell(codes) if index < size else negation(query, codes, shape)
+        return asked.cell(codes) if index < size else negation(asked, codes, shape)
 
-    def _shape(self, query: Marginal | Threshold) -> tuple[int, ...]:
+    def _shape(self, query: Targets) -> tuple[int, ...]:
         return self.believed[query].shape
 
 
-def _least(query: Marginal | Threshold) -> int:
+def _least(query: Targets) -> int:
     """In how many columns a row must differ from the target to be counted by the negation."""
-    return len(query.columns) - getattr(query, "at_least", len(query.columns)) + 1
+    return len(query.columns) - query.at_least + 1
 
 
-def _has_negation(query: Marginal | Threshold, shape: Sequence[int]) -> bool:
+def _has_negation(query: Targets, shape: Sequence[int]) -> bool:
     """Whether any row can be counted by it: no row differs in a column of one level."""
     return sum(n > 1 for n in shape) >= _least(query)
 
 
-def negation(query: Marginal | Threshold, codes: Sequence[int], shape: Sequence[int]) -> AtLeast:
+def negation(query: Targets, codes: Sequence[int], shape: Sequence[int]) -> AtLeast:
     """Rows that the query's count of this target leaves out.
 
+    >>> from admeasure.queries import Marginal
     >>> negation(Marginal(["a", "b"]), [0, 2], (2, 3))
     AtLeast(columns=('a', 'b'), codes=((1,), (0, 1)), at_least=1)
     """

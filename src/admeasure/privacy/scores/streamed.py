@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -27,14 +27,14 @@ from admeasure.families.products.placement import Placed
 from admeasure.privacy.race import ArrayScores
 from admeasure.privacy.scores.score import GRID, GRID_BITS, LARGEST, Block, fits_32_bits, to_grid
 from admeasure.privacy.truth import Answers, Lent
-from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
+from admeasure.queries import Cell, Marginal, Query, Targets, ThresholdCell
 from admeasure.unit import Unit
 
 
 class BlockModel(Model, Protocol):
     """A model that answers in blocks."""
 
-    def blocks(self, query: Marginal | Threshold) -> Iterator[np.ndarray]:
+    def blocks(self, query: Targets) -> Iterator[np.ndarray]:
         """Expected counts of all cells or targets, flat, in C order."""
         ...
 
@@ -55,7 +55,7 @@ class CellErrors:
         return unit.max_rows * GRID
 
     def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
-        asked = [q for q in queries if isinstance(q, Marginal | Threshold)]
+        asked = cast("Sequence[Targets]", queries)
         placed = self.model.placed
         if placed is None or not fits_32_bits(placed.total):
             for query in asked:
@@ -67,7 +67,7 @@ class CellErrors:
             barred = [batch.positions(q, self._barred(q)) for q in batch.queries]
             yield Block(batch.scores, batch.place, np.concatenate(barred))
 
-    def _on_host(self, query: Marginal | Threshold, exact: Lent) -> Iterator[Block]:
+    def _on_host(self, query: Targets, exact: Lent) -> Iterator[Block]:
         barred, answers, start = self._barred(query), exact.of(query), 0
         for believed in self.model.blocks(query):
             end = start + believed.size
@@ -78,13 +78,11 @@ class CellErrors:
             start = end
 
     def _barred(self, query: Query) -> np.ndarray:
-        assert isinstance(query, Marginal | Threshold)
-        return self._without.get(form_of(query), np.empty(0, np.int64))
+        return self._without.get(_form(cast("Targets", query)), np.empty(0, np.int64))
 
     def chosen(self, query: Query, index: int) -> Query:
-        assert isinstance(query, Marginal | Threshold)
         shape = query.shape(self.model.domain)
-        return query.cell([int(code) for code in np.unravel_index(index, shape)])
+        return cast("Targets", query).cell([int(code) for code in np.unravel_index(index, shape)])
 
     @cached_property
     def _without(self) -> dict[tuple[Sequence[str], int], np.ndarray]:
@@ -92,7 +90,7 @@ class CellErrors:
         found: dict[tuple[Sequence[str], int], list[int]] = {}
         for cell in self.excluded:
             shape = self.model.domain.shape(cell.columns)
-            found.setdefault(form_of(cell), []).append(int(np.ravel_multi_index(cell.codes, shape)))
+            found.setdefault(_form(cell), []).append(int(np.ravel_multi_index(cell.codes, shape)))
         return {key: np.sort(np.asarray(places, np.int64)) for key, places in found.items()}
 
 
@@ -137,7 +135,6 @@ def _after(query: Query, start: int, position: int) -> tuple[Query, int]:
     return query, start + position
 
 
-def form_of(query: Marginal | Threshold | Cell | ThresholdCell) -> tuple[Sequence[str], int]:
+def _form(query: Targets | Cell | ThresholdCell) -> tuple[Sequence[str], int]:
     """Columns and at_least: what all cells of a query have in common."""
-    r = query.at_least if isinstance(query, Threshold | ThresholdCell) else len(query.columns)
-    return query.columns, r
+    return query.columns, query.at_least

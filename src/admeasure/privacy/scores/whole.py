@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import ResourceError
 from admeasure.privacy.scores.score import GRID, GRID_BITS, LARGEST, to_grid
-from admeasure.queries import Marginal, Query, Threshold
+from admeasure.queries import Query, WorkloadQuery
 from admeasure.unit import Unit
 
 WEIGHT_GRID = 1 << 12
@@ -88,16 +89,16 @@ class LargestError:
 class CellError:
     """|q(D) - q(model)|: one score for each cell of each candidate marginal or threshold."""
 
-    answers: Mapping[Marginal | Threshold, np.ndarray]
+    answers: Mapping[WorkloadQuery, np.ndarray]
 
     def sensitivity(self, unit: Unit) -> int:
         return unit.max_rows * GRID
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
-        assert isinstance(query, Marginal | Threshold)
-        return np.abs((query.answer(counts) << GRID_BITS) - to_grid(self.answers[query]))
+        believed = self.answers[cast("WorkloadQuery", query)]
+        return np.abs((query.answer(counts) << GRID_BITS) - to_grid(believed))
 
     def chosen(self, query: Query, index: int) -> Query:
-        assert isinstance(query, Marginal | Threshold)
-        codes = np.unravel_index(index, self.answers[query].shape)
-        return query.cell([int(code) for code in codes])
+        asked = cast("WorkloadQuery", query)
+        codes = np.unravel_index(index, self.answers[asked].shape)
+        return asked.cell([int(code) for code in codes])
