@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from admeasure.verbs.report import report as report
     from admeasure.verbs.sample import sample as sample
     from admeasure.verbs.screen import screen as screen
+    from admeasure.verbs.study import study as study
     from admeasure.workload import Workload as Workload
 
 _NOUNS = {
@@ -100,6 +101,7 @@ __all__ = [
     "report",
     "sample",
     "screen",
+    "study",
 ]
 
 

@@ -24,9 +24,9 @@ from admeasure.sources.open import open_source
 from admeasure.studies.jobs import MEASURES
 from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
-from admeasure.studies.run import run_study
 from admeasure.studies.table import summary
 from admeasure.verbs.fit import fit
+from admeasure.verbs.study import study
 from admeasure.workload import parse_workload
 
 SCHEMA = """
@@ -86,7 +86,7 @@ def measures(rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:
 
 
 def test_a_row_holds_the_errors_of_the_very_fit_it_names(plan: Path) -> None:
-    rows = run_study(load_plan(plan), plan.with_name("r.jsonl"), workers=2)
+    rows = study(plan, plan.with_name("r.jsonl"), jobs=2).rows
     schema = Schema.load(plan.with_name("schema.toml"))
     workload = parse_workload("all-2way", schema.domain)
     data = plan.with_name("toy.csv")
@@ -105,7 +105,7 @@ def test_a_row_holds_the_errors_of_the_very_fit_it_names(plan: Path) -> None:
 
 def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
     plan.write_text(PLAN.replace("[study]", '[study]\njudge = "rows"').replace("= 2", "= [3]"))
-    (row,) = run_study(load_plan(plan), plan.with_name("r.jsonl"), workers=1)
+    (row,) = study(plan, plan.with_name("r.jsonl"), jobs=1).rows
     schema = Schema.load(plan.with_name("schema.toml"))
     workload = parse_workload("all-2way", schema.domain)
     data = plan.with_name("toy.csv")
@@ -121,8 +121,8 @@ def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
 def test_results_are_the_same_with_one_process_and_with_two(plan: Path) -> None:
     plan.write_text(PLAN + '[[mechanism]]\nname = "mst"\n')
     read = load_plan(plan)
-    one = run_study(read, plan.with_name("one.jsonl"), workers=1)
-    two = run_study(read, plan.with_name("two.jsonl"), workers=2)
+    one = study(read, plan.with_name("one.jsonl"), jobs=1).rows
+    two = study(read, plan.with_name("two.jsonl"), jobs=2).rows
     assert len(one) == 4
     assert measures(one) == measures(two)
 
@@ -132,8 +132,8 @@ def test_results_are_the_same_on_a_ray_cluster(plan: Path) -> None:
     pytest.importorskip("ray")
     plan.write_text(PLAN + '[[mechanism]]\nname = "pmw-pub"\n')
     read = load_plan(plan)
-    here = run_study(read, plan.with_name("here.jsonl"), workers=1)
-    there = run_study(read, plan.with_name("there.jsonl"), workers=2, ray="local")
+    here = study(read, plan.with_name("here.jsonl"), jobs=1).rows
+    there = study(read, plan.with_name("there.jsonl"), jobs=2, ray="local").rows
     assert measures(here) == measures(there)
     reasons = [[row["error"] for row in rows if "failure" in row] for rows in (here, there)]
     assert reasons[0] == reasons[1]
@@ -142,11 +142,11 @@ def test_results_are_the_same_on_a_ray_cluster(plan: Path) -> None:
 
 def test_more_seeds_add_only_the_new_jobs(plan: Path) -> None:
     out = plan.with_name("r.jsonl")
-    run_study(load_plan(plan), out, workers=2)
+    study(plan, out, jobs=2)
     before = out.read_bytes()
     heard: list[int] = []
     plan.write_text(PLAN.replace("seeds = 2", "seeds = 3"))
-    rows = run_study(load_plan(plan), out, workers=2, hear=lambda row: heard.append(row["seed"]))
+    rows = study(plan, out, jobs=2, hear=lambda row: heard.append(row["seed"])).rows
     assert heard == [2]
     assert out.read_bytes().startswith(before)
     assert [row["seed"] for row in rows] == [0, 1, 2]
@@ -154,11 +154,11 @@ def test_more_seeds_add_only_the_new_jobs(plan: Path) -> None:
 
 def test_the_same_run_under_another_name_or_spelling_is_not_run_again(plan: Path) -> None:
     out = plan.with_name("r.jsonl")
-    run_study(load_plan(plan), out, workers=2)
+    study(plan, out, jobs=2)
     plan.with_name("toy.csv").rename(plan.with_name("renamed.csv"))
     plan.write_text(PLAN.replace('"toy"', '"people"').replace("toy.csv", "renamed.csv"))
     heard: list[Any] = []
-    rows = run_study(load_plan(plan), out, workers=2, hear=heard.append)
+    rows = study(plan, out, jobs=2, hear=heard.append).rows
     assert not heard
     assert {row["table"] for row in rows} == {"people"}
 
@@ -181,22 +181,22 @@ def test_an_option_that_equals_the_default_is_the_same_job(plan: Path) -> None:
 def test_a_job_that_fails_is_a_row_and_is_run_again_only_when_asked(plan: Path) -> None:
     plan.write_text(PLAN.replace("seeds = 2", "seeds = 1") + '[[mechanism]]\nname = "pmw-pub"\n')
     out = plan.with_name("r.jsonl")
-    good, bad = run_study(load_plan(plan), out, workers=2)
+    good, bad = study(plan, out, jobs=2).rows
     assert "failure" not in good
     assert bad["failure"] == "error"
     assert "public" in bad["error"]
     assert bad["stamp"].startswith("NOT PRIVATE")
     heard: list[Any] = []
-    run_study(load_plan(plan), out, workers=2, hear=heard.append)
+    study(plan, out, jobs=2, hear=heard.append)
     assert not heard
-    run_study(load_plan(plan), out, workers=2, retry=True, hear=heard.append)
+    study(plan, out, jobs=2, retry=True, hear=heard.append)
     assert [row["key"] for row in heard] == [bad["key"]]
 
 
 def test_a_job_that_takes_too_long_is_recorded_as_such(plan: Path) -> None:
     text = PLAN.replace("[study]", "[study]\nseconds = 0.05").replace("seeds = 2", "seeds = 1")
     plan.write_text(text)
-    (row,) = run_study(load_plan(plan), plan.with_name("r.jsonl"), workers=1)
+    (row,) = study(plan, plan.with_name("r.jsonl"), jobs=1).rows
     assert row["failure"] == "time limit"
     assert "0.05 s" in row["error"]
 
@@ -224,7 +224,7 @@ def test_a_killed_study_goes_on_where_it_stopped(plan: Path) -> None:
     keys = [row["key"] for row in Lines(out).read()]
     assert len(keys) == len(set(keys)) == 8
     assert set(keys) == {job.key for job in load_plan(plan).jobs}
-    undisturbed = run_study(load_plan(plan), plan.with_name("whole.jsonl"), workers=2)
+    undisturbed = study(plan, plan.with_name("whole.jsonl"), jobs=2).rows
     assert measures(Lines(out).read()) == measures(undisturbed)
 
 

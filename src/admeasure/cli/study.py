@@ -57,63 +57,60 @@ def study(
 
     A study that was interrupted goes on where it stopped; a plan with more seeds adds the new runs.
     """
-    from admeasure.files import refuse_suffix, refuse_to_overwrite
     from admeasure.studies import STAMP
-    from admeasure.studies import table as tables
-    from admeasure.studies.picture import check_picture, draw
-    from admeasure.studies.plan import load_plan
-    from admeasure.studies.run import run_study
-    from admeasure.terminal.bars import progress
+    from admeasure.terminal.bars import Bar, progress
     from admeasure.terminal.console import banner, note, say_json, warn
     from admeasure.terminal.exits import Interrupted
+    from admeasure.verbs.study import study as run_study
 
-    for path, check in ((export, refuse_suffix), (picture, check_picture)):
-        if path is not None:
-            check(path)
-            refuse_to_overwrite(path, force=force)
-    tables.summary([], measure)
-    warn(STAMP)
-    read = load_plan(plan)
-    counted = {"run": 0, "failed": 0}
+    done, total = 0, 1
+    tell: Bar | None = None
     with progress() as make:
-        bar = make(f"{len(read.jobs):,} jobs to {out}")
 
         def started(missing: int, of: int) -> None:
-            counted["missing"] = missing
+            nonlocal tell, total
+            warn(STAMP)
+            tell, total = make(f"{of:,} jobs to {out}"), missing
             note(f"{of - missing:,} of {of:,} jobs have results already; running {missing:,}.")
 
         def hear(row: dict[str, Any]) -> None:
-            counted["run"] += 1
-            counted["failed"] += "failure" in row
+            nonlocal done
+            done += 1
             if "failure" in row:
                 where = f"{row['table']}, {row['workload']}, {row['label']}"
                 setting = f"{where}, epsilon {row['epsilon']:g}, seed {row['seed']}"
                 warn(f"{setting}: {row['failure']}: {row['error']}")
-            bar(counted["run"] / counted["missing"])
+            if tell is not None:
+                tell(done / total)
 
         try:
-            rows = run_study(
-                read, out, workers=jobs, ray=ray, retry=retry, started=started, hear=hear
+            found = run_study(
+                plan,
+                out,
+                jobs=jobs,
+                ray=ray,
+                retry=retry,
+                measure=measure,
+                export=export,
+                picture=picture,
+                overwrite=force,
+                started=started,
+                hear=hear,
             )
         except KeyboardInterrupt:
             raise Interrupted(
-                f"{counted['run']:,} results were added to {out}. Give the same command to go on."
+                f"{done:,} results were added to {out}. Give the same command to go on."
             ) from None
-    cells = tables.summary(rows, measure)
-    if export is not None:
-        tables.export(rows, export)
-    if picture is not None:
-        draw(cells, measure, picture)
-    versions = len({(row["version"], row["code"]) for row in rows if "failure" not in row})
-    if versions > 1:
-        warn(f"These are results of {versions} versions of the code. Another --out starts anew.")
+    if found.versions > 1:
+        warn(
+            f"These are results of {found.versions} versions of the code. Another --out starts "
+            "anew."
+        )
     if json:
-        failed = sum("failure" in row for row in rows)
-        facts = {"stamp": STAMP, "jobs": len(rows), "run": counted["run"], "failed": failed}
-        say_json({**facts, "measure": measure, "cells": [cell.to_json() for cell in cells]})
+        say_json({**found.to_json(), "run": done})
         return
     banner(STAMP)
-    _print(cells, measure)
+    _print(found.cells, measure)
     banner(STAMP)
 
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from admeasure import __version__
-from admeasure.errors import UsageError
 from admeasure.studies import STAMP
 from admeasure.studies.lines import Record
 
@@ -108,61 +105,3 @@ def code_version() -> str:
     for path in sorted(package.rglob("*.py")):
         found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:10]
-
-
-def run_job(record: Record) -> Record:
-    """The measures and costs of one job, in a process that does nothing else."""
-    from admeasure.evaluation import compare
-    from admeasure.limits import peak
-    from admeasure.mechanisms import build
-    from admeasure.schema import Schema
-    from admeasure.sources.open import open_source
-    from admeasure.verbs.fit import fit
-    from admeasure.workload import parse_workload
-
-    job = Job.from_json(record)
-    schema = Schema.load(job.place.schema)
-    workload = parse_workload(job.place.workload, schema.domain)
-    found = {"schema": digest(schema.dumps()), "workload": digest(workload.dumps())}
-    for name, hashed in found.items():
-        if hashed != job.hashes[name]:
-            raise UsageError(f"The {name} was changed after the study began. Run the plan again.")
-    started, used = time.perf_counter(), time.process_time()
-    release = fit(
-        job.place.data,
-        schema,
-        workload=workload,
-        mechanism=build(job.mechanism, job.given),
-        epsilon=job.epsilon,
-        delta=job.delta,
-        public=job.place.public,
-        seed=job.seed,
-    )
-    costs = {
-        "seconds": round(time.perf_counter() - started, 3),
-        "cpu_seconds": round(time.process_time() - used, 3),
-        "peak_megabytes": round(peak(), 1),
-    }
-    truth = open_source(job.place.data, schema)
-    answers = release.model.marginals if job.judge == "answers" else _rows(release, schema, job)
-    errors = compare(truth.counts, answers, workload, schema.domain)
-    return {
-        **{name: getattr(errors, name) for name in MEASURES},
-        **costs,
-        "rounds": release.facts["rounds"],
-        "model_megabytes": release.facts["model_megabytes"],
-        "version": __version__,
-        "code": code_version(),
-    }
-
-
-def _rows(release: Any, schema: Any, job: Job) -> Any:
-    """Counts of as many synthetic rows as the release believes the table has."""
-    import numpy as np
-
-    from admeasure.schema import Privacy
-    from admeasure.sources.memory import MemorySource
-
-    codes = release.model.sample(release.rows, np.random.default_rng(job.seed))
-    nobodys = Privacy(unit="row", neighbours=schema.privacy.neighbours)
-    return MemorySource.from_codes(codes, schema.model_copy(update={"privacy": nobodys})).counts

@@ -59,14 +59,14 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The jobs of a study, each once, and the limits of each."""
 
     jobs: tuple[Job, ...]
     limits: Limits
 
 
-def load_plan(path: str | Path) -> Plan:
+def load_plan(path: str | Path) -> StudyPlan:
     """The plan of a file; everything that can be refused without running is refused here."""
     path = Path(path)
     try:
@@ -81,7 +81,7 @@ def _in_file(path: Path, error: AdmeasureError) -> str:
     return str(error) if str(path) in str(error) else f"{path}: {error}"
 
 
-def _plan(document: Mapping[str, Any], folder: Path) -> Plan:
+def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
     _known(document, ("study", "table", "mechanism"), "the plan")
     study = document.get("study")
     if not isinstance(study, dict):
@@ -104,7 +104,7 @@ def _plan(document: Mapping[str, Any], folder: Path) -> Plan:
         _job(seed, *question, *run, epsilon, delta, judge)
         for seed, question, run, epsilon in product(seeds, questions, runs, epsilons)
     )
-    return Plan(tuple({job.key: job for job in jobs}.values()), limits)
+    return StudyPlan(tuple({job.key: job for job in jobs}.values()), limits)
 
 
 def _job(

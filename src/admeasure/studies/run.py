@@ -17,15 +17,14 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.studies.jobs import Job, is_row
 from admeasure.studies.lines import Lines, Record
-from admeasure.studies.plan import Plan
+from admeasure.studies.plan import StudyPlan
 from admeasure.studies.process import run_processes
-
-MODULE = "admeasure.studies"
 
 
 def run_study(
-    plan: Plan,
+    plan: StudyPlan,
     out: str | Path,
+    module: str,
     *,
     workers: int | None = None,
     ray: str | None = None,
@@ -35,6 +34,7 @@ def run_study(
 ) -> list[Record]:
     """Run what is missing; the rows of all jobs of the plan, in its order. NOT PRIVATE.
 
+    A job is carried out by a process of `module`, which is told it on standard input (`process`).
     `workers` processes at a time, by default one for each core (on Ray: what the cluster has).
     `started` is told how many jobs are to be run, of how many; `hear` each row as it is recorded.
     """
@@ -45,7 +45,7 @@ def run_study(
         recorded = results(lines)
         missing = [job for job in plan.jobs if _is_missing(recorded.get(job.key), retry=retry)]
         started(len(missing), len(plan.jobs))
-        for position, outcome in _outcomes(missing, plan.limits, workers, ray):
+        for position, outcome in _outcomes(missing, module, plan.limits, workers, ray):
             row = missing[position].row(outcome)
             lines.append(row)
             recorded[row["key"]] = row
@@ -75,18 +75,18 @@ def _names(job: Job) -> Record:
 
 
 def _outcomes(
-    jobs: Sequence[Job], limits: Limits, workers: int | None, ray: str | None
+    jobs: Sequence[Job], module: str, limits: Limits, workers: int | None, ray: str | None
 ) -> Iterator[tuple[int, Record]]:
     if not jobs:
         return iter(())
     records = [job.to_json() for job in jobs]
     if ray is None:
-        command = [sys.executable, "-m", MODULE]
+        command = [sys.executable, "-m", module]
         at_once = workers or cores()
         return run_processes(records, command, workers=at_once, limits=limits)
     from admeasure.studies.cluster import run_on_ray
 
-    return run_on_ray(records, MODULE, address=ray, workers=workers, limits=limits)
+    return run_on_ray(records, module, address=ray, workers=workers, limits=limits)
 
 
 def cores() -> int:

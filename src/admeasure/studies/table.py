@@ -74,12 +74,17 @@ class Cell:
         }
 
 
-def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[Cell]:
-    """One cell for each setting, in the order of the rows."""
+def check_measure(measure: str) -> None:
+    """Refuse what a study does not measure."""
     if measure not in (*MEASURES, *COSTS):
         raise UsageError(
             f"There is no measure {measure!r}. There are: {', '.join((*MEASURES, *COSTS))}."
         )
+
+
+def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[Cell]:
+    """One cell for each setting, in the order of the rows."""
+    check_measure(measure)
     groups: dict[tuple[str, str, str, float], list[Record]] = {}
     for row in rows:
         setting = (row["table"], row["workload"], row["label"], row["epsilon"])
@@ -131,7 +136,7 @@ def _shown(cell: Cell) -> str:
     return text + (f" ({len(cell.failures)} failed)" if cell.failures else "")
 
 
-def export(rows: Iterable[Record], path: Path) -> None:
+def export_rows(rows: Iterable[Record], path: Path) -> None:
     """All rows as CSV or Parquet, by the suffix; whole or not at all."""
     import duckdb
 

@@ -75,7 +75,7 @@ def evaluate(
             release is not None,
             None
             if release is None or rows is None
-            else compare(truth, _rows(release, rows, seed), asked, schema.domain),
+            else compare(truth, counts_of_rows(release, rows, seed), asked, schema.domain),
             rows,
             None if to_come is None else future_error(truth, believed, to_come),
         )
@@ -92,7 +92,8 @@ def _table(target: Any, schema: Schema) -> Callable[..., Any]:
     return open_source(target, without_unit(schema)).counts
 
 
-def _rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:
+def counts_of_rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:
+    """Counts of as many synthetic rows."""
     codes = release.model.sample(rows, np.random.default_rng(seed))
     return MemorySource.from_codes(codes, without_unit(release.schema)).counts
 
