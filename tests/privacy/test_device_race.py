@@ -332,6 +332,8 @@ class OnTiles:
 class Rows:
     """A few random rows, counted."""
 
+    in_memory = True
+
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.schema = SimpleNamespace(domain=DOMAIN, unit=Unit(Neighbours.ADD_REMOVE, 1))

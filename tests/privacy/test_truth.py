@@ -102,7 +102,7 @@ def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> No
     read: list[int] = []
 
     class Spy:
-        schema = SOURCE.schema
+        schema, in_memory = SOURCE.schema, False
 
         def counts(self, marginals):
             return SOURCE.counts(marginals)
@@ -160,7 +160,7 @@ def test_a_curator_keeps_no_more_counts_than_it_may_and_answers_as_one_that_keep
     read: list[list[int]] = []
 
     class Spy:
-        schema = SOURCE.schema
+        schema, in_memory = SOURCE.schema, False
 
         def counts(self, marginals):
             read.append([DOMAIN.cells(columns) for columns in marginals])

@@ -137,7 +137,7 @@ class Curator:
         self._source = source
         self._noise = noise
         self._keep_cells = keep_bytes // 8
-        part = 8 if getattr(source, "in_memory", False) else 1  # there, another pass costs little
+        part = 8 if source.in_memory else 1  # there, another pass costs little
         self._batch_cells = min(BATCH_CELLS, self._keep_cells // part)
         self._cache: dict[Columns, np.ndarray] = {}
         self._expected: dict[Columns, None] = {}
@@ -295,7 +295,7 @@ class Curator:
 
         Of a table in memory, where another pass costs little, a few are worth it and many not."""
         cells = sum(map(self.domain.cells, marginals))
-        if cells <= self._batch_cells or not getattr(self._source, "in_memory", False):
+        if cells <= self._batch_cells or not self._source.in_memory:
             self._expected |= dict.fromkeys(marginals)
 
     def read(self, marginals: Sequence[Columns]) -> None:

@@ -93,7 +93,7 @@ class Ahead:
     def _read(self, batch: Sequence[Columns]) -> list[SparseCounts]:
         """Of a table in memory each marginal is a pass of its own: a few at a time in threads."""
         threads = min(len(batch), MOST_THREADS, os.cpu_count() or 1)
-        if threads < 2 or not getattr(self._source, "in_memory", False):
+        if threads < 2 or not self._source.in_memory:
             return self._source.sparse(batch)
         parts = [batch[i::threads] for i in range(threads)]
         with ThreadPoolExecutor(threads) as pool:

@@ -19,8 +19,10 @@ from admeasure.schema.encode import marks, settle
 from admeasure.schema.frames import Frame, Stored, stored_array
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.files.kind import FILES
 from admeasure.sources.files.tables import Location, layout, locate
-from admeasure.sources.open import is_path, is_remote
+from admeasure.sources.kinds import kind_of
+from admeasure.sources.open import is_path
 
 
 def read_public(
@@ -125,7 +127,7 @@ def _hash(location: Location) -> str:
 
 def check_apart(private: Any, public: Any) -> None:
     """Refuses a public table that is a file of the private one, also by another path or a link."""
-    if not all(is_path(one) and not is_remote(one) for one in (private, public)):
+    if not all(kind_of(one) is FILES for one in (private, public)):
         return
     try:
         own = {(s.st_dev, s.st_ino) for s in (p.stat() for p in locate(private).paths)}

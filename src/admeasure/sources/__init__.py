@@ -28,14 +28,23 @@ class Source(Protocol):
 
     `sparse` gives the same counts as the cells that occur, for marginals of any number of columns;
     its memory follows the rows and not the cells.
+
+    `close` lets go of what is held outside this process: a connection, a file, codes in a cluster.
     """
 
     @property
     def schema(self) -> Schema: ...
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether counting reads nothing from elsewhere, so that another pass costs little."""
+        ...
+
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]: ...
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]: ...
+
+    def close(self) -> None: ...
 
 
 __all__ = ["Source", "SparseCounts"]

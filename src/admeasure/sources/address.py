@@ -15,71 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.schema.values import quoted
+from admeasure.sources.kind import KEY, NAME
+from admeasure.sources.kinds import SCHEMES
 
 HIDDEN = "…"
 
-FORMS = {
-    "postgres": "postgres://USER@HOST:PORT/DATABASE?table=SCHEMA.TABLE",
-    "bigquery": "bigquery://PROJECT/DATASET?table=TABLE",
-    "snowflake": "snowflake://USER@ACCOUNT/DATABASE/SCHEMA?table=TABLE",
-}
-OPTIONS = {
-    "postgres": {
-        *("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "host"),
-        "statement_timeout",
-    },
-    "bigquery": set[str](),
-    "snowflake": {"warehouse", "role", "authenticator"},
-    "spark": {"format", "master", "keep"},
-    "duckdb": set[str](),
-}
-"""The options of each kind of address, besides `table`."""
-
-NUMBERS = {"connect_timeout", "statement_timeout"}
-"""Options that are whole numbers."""
-
-# Letters and digits of any script, and escapes of a slash, a space, a quote, a bracket and bytes
-# beyond ASCII: nothing that separates a password from what is around it.
-_CHARACTER = r'(?:[\w.+~"$, -]|%2[0F2]|%5[BD]|%[89A-F][0-9A-F])'
-_NAME = rf"{_CHARACTER}+"
-_STEPS = rf"(?:/{_CHARACTER}*)*"
-# A folder in the manner of Hive: year=2024.
-_KEY = r"(?!\w*(?:pass|pwd|secret|token|key|cred|sig|auth|dsn))[\w.-]+="
-_GLOB = r'(?:[\w.+~"$, *\[\]{}-]|%2[0F2A]|%3F|%[57][BD]|%[89A-F][0-9A-F])*'
-_GLOBS = rf"(?:{_KEY})?{_GLOB}(?:/(?:{_KEY})?{_GLOB})*"
-_MASTER = r"[\w.+\[\]*,:/-]+"
-_HOST = rf"(?:\[[0-9A-F:.]*\]|{_CHARACTER}*)(?::[0-9]{{1,5}})?"
-_STORES = "s3|s3a|s3n|gs|gcs|hdfs|webhdfs|file|dbfs|adl|oss|abfs|abfss|wasb|wasbs|viewfs"
-_CONTAINERS = "abfs|abfss|wasb|wasbs"
-_PLACES = rf"(?:(?:{_STORES}):(?://{_HOST})?|(?:{_CONTAINERS})://{_NAME}@{_HOST})?{_GLOBS}"
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 _PASSWORD = re.compile(r"(\s*[a-z]+://[^:@/?#]*):[^@/?#]*@", re.IGNORECASE)
-
-
-def _options(kind: str) -> str:
-    value = _MASTER if kind == "spark" else rf"(?:/|{_CHARACTER})*"
-    values = {name: "[0-9]+" if name in NUMBERS else value for name in sorted(OPTIONS[kind])}
-    one = "|".join(f"{name}={form}" for name, form in {**values, "table": _NAME}.items())
-    one = f"(?:{one})"
-    return rf"(?:\?{one}(?:&{one})*)?"
-
-
-def _form(scheme: str, kind: str, place: str) -> re.Pattern[str]:
-    return re.compile(rf"(?i:{scheme}):{place}{_options(kind)}", re.IGNORECASE)
-
-
-_REMOTE = rf"//(?:{_NAME}@)?{_HOST}{_STEPS}"
-_HARMLESS = {
-    "postgres": _form("postgres", "postgres", _REMOTE),
-    "postgresql": _form("postgresql", "postgres", _REMOTE),
-    "bigquery": _form("bigquery", "bigquery", _REMOTE),
-    "snowflake": _form("snowflake", "snowflake", _REMOTE),
-    "duckdb": _form("duckdb", "duckdb", rf"(?:{_CHARACTER}|/)*"),
-    "spark": _form("spark", "spark", _PLACES),
-}
-_STEP = rf"(?:[^@=:/\\]*|{_KEY}[^@=:\s/\\]*)"
+_STEP = rf"(?:[^@=:/\\]*|{KEY}[^@=:\s/\\]*)"
 _PATH = re.compile(rf"(?:[A-Z]:(?=[\\/]))?{_STEP}(?:[\\/]{_STEP})*", re.IGNORECASE)
-PLAIN = re.compile(_NAME)
+PLAIN = re.compile(NAME)
 """A name that has no room for a password."""
 
 
@@ -101,13 +46,13 @@ def printable(data: Any) -> str:
     found = _SCHEME.match(text)
     if found is None:
         return text if _PATH.fullmatch(text) else HIDDEN
-    form = _HARMLESS.get(found[1].lower())
-    if form is None:
+    scheme = SCHEMES.get(found[1].lower())
+    if scheme is None:
         return HIDDEN
     for one in (text, _PASSWORD.sub(r"\1@", text, count=1)):
-        if form.fullmatch(one):
+        if scheme.harmless.fullmatch(one):
             return one
-    return f"{found[1].lower()}:{HIDDEN}"
+    return f"{scheme.name}:{HIDDEN}"
 
 
 def holds_secret(data: Any) -> bool:

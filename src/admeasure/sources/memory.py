@@ -56,8 +56,10 @@ class MemorySource:
 
     @property
     def in_memory(self) -> bool:
-        """Whether counting reads nothing from elsewhere."""
         return True
+
+    def close(self) -> None:
+        """There is nothing to let go."""
 
     @property
     def codes(self) -> Mapping[str, np.ndarray]:

@@ -26,7 +26,6 @@ Combinations that are the same run are one.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -44,8 +43,6 @@ from admeasure.privacy.convert import rho_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources import look
-from admeasure.sources.files.tables import locate
-from admeasure.sources.open import is_remote
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
@@ -197,14 +194,7 @@ def _grid(name: str, option: str, values: Any) -> list[str]:
 def _contents(data: str) -> str:
     """A hash of a table's files. Of a table elsewhere it is its place, without who asks: the hash
     is written down, and a password could be guessed from it."""
-    if is_remote(data):
-        return digest(look.place(data))
-    location = locate(data)
-    hashes = []
-    for path in location.paths:
-        with path.open("rb") as file:
-            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return digest(f"{location.table} {hashes}")
+    return digest(look.identity(data))
 
 
 def _path(text: str, folder: Path) -> str:

@@ -133,7 +133,7 @@ def fit(
             journal.watchers.extend((spending.watch, *watchers))
             keep = watch.limits.keeping_bytes(HOST_BYTES)
             curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
-            with watch.armed(strict=getattr(source, "in_memory", False)):
+            with watch.armed(strict=source.in_memory):
                 outcome = mechanism.run(curator, workload, schema.zeros)
                 release = _release(request, outcome, curator, watch)
             run.finish(release)

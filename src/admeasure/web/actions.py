@@ -19,7 +19,7 @@ from admeasure.privacy.book import Book
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.schema.load import validate
-from admeasure.sources.files.source import storage_types
+from admeasure.sources.look import storage_types
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.web import code, commands
 from admeasure.web.budget import number

@@ -25,6 +25,8 @@ from admeasure.errors import UsageError
 from admeasure.files import write_private
 from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
+from admeasure.sources.kind import scheme_of
+from admeasure.sources.kinds import SCHEMES
 from admeasure.web.kept import (
     damaged,
     locked,
@@ -224,7 +226,7 @@ class Workspace:
             )
         if text.startswith("-"):
             raise UsageError(f"{text!r} would be taken for an option. Write ./{text} for a file.")
-        if not text or "://" in text or text.startswith(("duckdb:", "spark:")):
+        if not text or "://" in text or (scheme_of(text) or "").lower() in SCHEMES:
             return text
         try:
             return str(self.start / Path(text).expanduser())

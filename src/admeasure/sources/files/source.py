@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -47,10 +47,8 @@ from admeasure.sources.files.tables import (
     locate,
     without_entries,
 )
+from admeasure.sources.kind import Progress
 from admeasure.sparse import SparseCounts
-
-Progress = Callable[[float], None]
-"""Called with the fraction of a scan that is done, now and then."""
 
 _LEAST_WORK_MEGABYTES = 256
 
@@ -112,6 +110,12 @@ class DuckDBSource:
     def on_disk(self) -> bool:
         """Whether the codes are kept on disk, so that counting does not read the table again."""
         return self._file is not None
+
+    def close(self) -> None:
+        """Take the codes from the disk. A count after this reads the table again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         if marginals and not any(marginals):

@@ -27,8 +27,11 @@ from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
+from admeasure.sources.files.kind import SCHEME
 from admeasure.sources.files.sql import identifier, text
 from admeasure.sources.files.views import check_fixed
+from admeasure.sources.kind import scheme_of
+from admeasure.sources.kinds import SCHEMES
 
 Format = Literal["csv", "parquet", "duckdb"]
 FORMATS: dict[str, Format] = {
@@ -48,7 +51,6 @@ MOST_LINE = 1 << 21
 _DELIMITERS = ",;\t|"
 _DATABASE = "admeasure_data"
 _ENTRIES = re.compile(r"""ENUM\((?:'(?:[^']|'')*'(?:,\s*)?)*\)""")
-_URL = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class Part:
 
 def locate(data: str | Path | Sequence[str | Path]) -> Location:
     """A path, a folder, a glob, several of them, or `duckdb:///FILE?table=NAME`."""
-    if isinstance(data, str) and (url := _URL.match(data)) and not os.path.exists(data):
-        return _from_url(data, url[1])
+    if isinstance(data, str) and (scheme := scheme_of(data)) is not None:
+        return _from_url(data, scheme)
     given = [data] if isinstance(data, (str, Path)) else list(data)
     paths = [path for one in given for path in _expand(one)]
     if not paths:
@@ -101,19 +103,19 @@ def locate(data: str | Path | Sequence[str | Path]) -> Location:
 def _from_url(url: str, scheme: str) -> Location:
     # The rest of an address may hold a password, and is not shown.
     if scheme.lower() != "duckdb":
+        starts = dict.fromkeys(one.start for one in SCHEMES.values() if one is not SCHEME)
         kind = f"{scheme}: addresses" if f"{scheme}://" in url else "addresses of this kind"
         raise UsageError(
-            f"There is no source for {kind}. Known: duckdb:///FILE?table=NAME, "
-            "postgres://, bigquery://, snowflake://, spark:, and paths of "
-            f"{', '.join(FORMATS)} files."
+            f"There is no source for {kind}. Known: {', '.join([SCHEME.form, *starts])}, and "
+            f"paths of {', '.join(FORMATS)} files."
         )
     try:
         parts = urlsplit(url)
         query = parse_qs(parts.query, keep_blank_values=True)
     except ValueError:  # brackets that hold no address of a host
-        raise UsageError("A DuckDB address has the form duckdb:///FILE?table=NAME.") from None
+        raise UsageError(f"A DuckDB address has the form {SCHEME.form}.") from None
     if parts.netloc or not parts.path.strip("/") or set(query) - {"table"}:
-        raise UsageError("A DuckDB address has the form duckdb:///FILE?table=NAME.")
+        raise UsageError(f"A DuckDB address has the form {SCHEME.form}.")
     path = Path(unquote(parts.path))
     if not os.path.exists(path):  # three slashes may also begin a path from the current folder
         path = Path(unquote(parts.path).lstrip("/"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
-    from admeasure.sources.spark.job import Progress
+    from admeasure.sources.kind import Progress
     from admeasure.sources.spark.source import SparkSource
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-Progress = Callable[[float], None]
+    from admeasure.sources.kind import Progress
 
 _POLL_SECONDS = 0.2
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"

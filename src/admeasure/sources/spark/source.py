@@ -30,7 +30,8 @@ from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
-from admeasure.sources.spark.job import Progress, collect, is_remote, let_go, let_go_later
+from admeasure.sources.kind import Progress
+from admeasure.sources.spark.job import collect, is_remote, let_go, let_go_later
 from admeasure.sources.spark.plan import check_fixed
 from admeasure.sources.spark.ship import ship
 from admeasure.sources.spark.tables import BROKEN, SparkTable, spark_table, spoken
@@ -102,6 +103,10 @@ class SparkSource:
         """Take the codes out of the executors."""
         if self._kept is not None:
             let_go(self._kept)
+
+    @property
+    def in_memory(self) -> bool:
+        return False
 
     @property
     def schema(self) -> Schema:

@@ -29,6 +29,7 @@ from urllib.parse import parse_qsl, unquote
 from admeasure.errors import AdmeasureError, DataError, ResourceError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
+from admeasure.sources.spark.kind import SCHEME
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,7 +49,7 @@ _SUFFIXES = {
 }
 KEEP = {"yes": True, "no": False}
 _FORM = "An address for Spark has the form spark:PATH or spark:TABLE, with ?format= and &master=."
-_OPTIONS = {"format", "master", "table", "keep"}
+_OPTIONS = {"table", *SCHEME.options}
 _TABLE = re.compile(r"[^\s/\\:?*]+")
 _LOGIN = re.compile(r"[^/]*:/*[^/]*:.*@|jdbc:", re.IGNORECASE)
 _CONDITION = re.compile(r"[A-Z][A-Z0-9_.]{2,80}")

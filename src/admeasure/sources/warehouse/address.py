@@ -18,7 +18,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admeasure.errors import UsageError
 from admeasure.schema.values import quoted
-from admeasure.sources.address import FORMS, HIDDEN, NUMBERS, OPTIONS, PLAIN
+from admeasure.sources.address import HIDDEN, PLAIN
+from admeasure.sources.kind import WHOLE
+from admeasure.sources.kinds import SCHEMES
 
 _NAMES = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))(?:\.(?=.)|$)')
 _IPV6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*")
@@ -57,7 +59,8 @@ def parse(url: str) -> Address:
     """The parts of an address; a UsageError, without the address, where it has another form."""
     kind = url.partition(":")[0].lower()
     kind = "postgres" if kind == "postgresql" else kind
-    wrong = UsageError(f"An address of a table of {kind} has the form {FORMS[kind]}.")
+    scheme = SCHEMES[kind]
+    wrong = UsageError(f"An address of a table of {kind} has the form {scheme.form}.")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -66,16 +69,17 @@ def parse(url: str) -> Address:
         raise wrong from None
     query = dict(pairs)
     path = tuple(unquote(step) for step in parts.path.strip("/").split("/") if step)
-    steps = {"postgres": (1, 1), "bigquery": (1, 1), "snowflake": (2, 2)}[kind]
-    if len(query) < len(pairs) or parts.fragment or not steps[0] <= len(path) <= steps[1]:
+    steps = urlsplit(scheme.form).path.count("/")
+    if len(query) < len(pairs) or parts.fragment or len(path) != steps:
         raise wrong from None
-    if set(query) - OPTIONS[kind] - {"table"}:  # not named: part of a password may look like one
-        known = ", ".join(sorted({"table", *OPTIONS[kind]}))
+    allowed = {"table", *scheme.options}
+    if set(query) - allowed:  # not named: part of a password may look like one
+        known = ", ".join(sorted(allowed))
         raise UsageError(f"An address of {kind} has an option that is not known. Known: {known}.")
     if not query.get("table"):
-        raise UsageError(f"Name the table: {FORMS[kind]}.")
-    for name in NUMBERS & set(query):
-        if not query[name].isascii() or not query[name].isdigit():
+        raise UsageError(f"Name the table: {scheme.form}.")
+    for name, form in scheme.options.items():
+        if form == WHOLE and name in query and not re.fullmatch(WHOLE, query[name]):
             raise UsageError(f"Option {name} of an address is a whole number of seconds.")
     # BigQuery's projects keep their case, which `hostname` would not.
     host = parts.netloc.rpartition("@")[2] if kind == "bigquery" else parts.hostname

@@ -18,7 +18,7 @@ sensitivity rests on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,14 +35,12 @@ from admeasure.schema.problems import Problem, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
+from admeasure.sources.kind import Progress
 from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse.address import parse
 from admeasure.sources.warehouse.dialects import Dialect, Stored
 from admeasure.sources.warehouse.query import NOWHERE, NotComparable, Table
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
-
-Progress = Callable[[float], None]
-"""Called with the fraction of the statements of a batch that are done."""
 
 JOINT_CELLS = 16_384
 """The largest joint that is counted although nobody asked for it."""
@@ -173,8 +171,6 @@ class WarehouseSource:
     used.
     """
 
-    in_memory = False
-
     def __init__(
         self,
         database: Database,
@@ -201,6 +197,10 @@ class WarehouseSource:
             tuple(database.stored(names)),
             schema,
         )
+
+    @property
+    def in_memory(self) -> bool:
+        return False
 
     @property
     def schema(self) -> Schema:
