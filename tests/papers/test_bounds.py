@@ -15,6 +15,13 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from admeasure.bounds import (
+    Evidence,
+    error_behind,
+    folded_mean,
+    paper_noise_norm,
+    unit_norm,
+)
 from admeasure.domain import canonical
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
@@ -24,13 +31,6 @@ from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import AtLeast, Cell, Marginal, ThresholdCell, Where, from_record
-from admeasure.release.bounds import (
-    Evidence,
-    error_behind,
-    folded_mean,
-    paper_noise_norm,
-    unit_norm,
-)
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit

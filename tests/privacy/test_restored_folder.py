@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from admeasure.certificate import WITHOUT_BOOK
 from admeasure.errors import BudgetError, ResourceError
 from admeasure.limits import Limits
 from admeasure.mechanisms import build
@@ -25,7 +26,6 @@ from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.noise import ExactNoise
 from admeasure.release import Release
-from admeasure.release.certificate import WITHOUT_BOOK
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
 from admeasure.schema import Schema

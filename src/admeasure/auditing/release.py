@@ -16,13 +16,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from admeasure.certificate import lines
 from admeasure.errors import ReleaseError
 from admeasure.privacy.convert import delta_of, epsilon_of
 from admeasure.privacy.journal import Event
 from admeasure.privacy.ledger import Charge
 from admeasure.queries import from_record, to_record
 from admeasure.release import Release, store
-from admeasure.release.certificate import lines
 
 HASHED = (*store.FILES, "certificate.yaml")
 

@@ -29,8 +29,8 @@ from admeasure.errors import UsageError
 from admeasure.workload import Question
 
 if TYPE_CHECKING:
-    from admeasure.release import Release
-    from admeasure.release.bounds import Evidence
+    from admeasure.bounds import Evidence
+    from admeasure.published import Published
 
 Outcome = Literal["holds", "does not hold", "cannot be told"]
 LEAST, MOST = 0.5, 1 - 1e-9
@@ -76,13 +76,13 @@ class Verdict:
 
 
 def check_all(
-    release: Release, conclusions: Sequence[Conclusion], *, confidence: float = 0.95
+    release: Published, conclusions: Sequence[Conclusion], *, confidence: float = 0.95
 ) -> list[Verdict]:
     """Each conclusion by itself at this confidence."""
     return [check(release, conclusion, confidence=confidence) for conclusion in conclusions]
 
 
-def check(release: Release, conclusion: Conclusion, *, confidence: float = 0.95) -> Verdict:
+def check(release: Published, conclusion: Conclusion, *, confidence: float = 0.95) -> Verdict:
     """Whether one conclusion holds in the table, at this confidence."""
     if not 0 < confidence < 1:
         raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")

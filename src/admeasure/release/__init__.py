@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from admeasure.release.bounds import Answer, Bound
-from admeasure.release.certificate import Certificate
+from admeasure.bounds import Answer, Bound
+from admeasure.certificate import Certificate
 from admeasure.release.release import Release
 
 __all__ = ["Answer", "Bound", "Certificate", "Release"]

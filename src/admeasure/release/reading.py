@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from admeasure.certificate import Certificate
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import HALF_NORMAL, Model
@@ -25,7 +26,6 @@ from admeasure.measurement import Measurement
 from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
 from admeasure.queries import from_record
 from admeasure.release import store
-from admeasure.release.certificate import Certificate
 from admeasure.schema import Schema
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload

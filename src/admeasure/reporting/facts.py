@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from admeasure.bounds import Evidence
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
+from admeasure.published import Published
 from admeasure.queries import Cell, from_record
-from admeasure.release import Release
-from admeasure.release.bounds import Evidence
 from admeasure.reporting.charts import HeatCell
 from admeasure.workload import Question
 
@@ -148,7 +148,7 @@ def grade(error: float | None, kind: str) -> Grade:
     return "good" if error <= GOOD else "fair"
 
 
-def gather(release: Release, *, confidence: float = 0.95) -> Facts:
+def gather(release: Published, *, confidence: float = 0.95) -> Facts:
     """Everything that the publishable report shows."""
     evidence = release.evidence
     known, silent = _known_columns(release, evidence, confidence)
@@ -169,7 +169,7 @@ def gather(release: Release, *, confidence: float = 0.95) -> Facts:
 
 
 def _known_columns(
-    release: Release, evidence: Evidence, confidence: float
+    release: Published, evidence: Evidence, confidence: float
 ) -> tuple[list[tuple[str, float, str]], Columns]:
     known, silent = [], []
     for column in release.schema.columns:
@@ -188,13 +188,13 @@ def share(error: float, rows: int) -> float:
     return min(2.0, error / max(1, rows))
 
 
-def _bare(release: Release, name: str, error: float, kind: str) -> ColumnFacts:
+def _bare(release: Published, name: str, error: float, kind: str) -> ColumnFacts:
     column = release.schema.column(name)
     return ColumnFacts(name, column.title or "", str(column.type), column.levels, error, kind, ())
 
 
 def _column(
-    release: Release, evidence: Evidence, name: str, error: float, kind: str, confidence: float
+    release: Published, evidence: Evidence, name: str, error: float, kind: str, confidence: float
 ) -> ColumnFacts:
     column, key = release.schema.column(name), (name,)
     (counts,) = release.model.marginals([key])
@@ -209,7 +209,7 @@ def _column(
     )
 
 
-def rank(release: Release, evidence: Evidence, confidence: float) -> tuple[Ranked, ...]:
+def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ranked, ...]:
     """The workload's marginals by their bounds, worst first."""
     weights: dict[Columns, float] = {}
     for query in release.workload:
@@ -245,7 +245,7 @@ def batches(marginals: Sequence[Columns], domain: Domain) -> Iterator[list[Colum
         yield batch
 
 
-def pairs(release: Release, evidence: Evidence) -> Pairs:
+def pairs(release: Published, evidence: Evidence) -> Pairs:
     """Cramér's V of every two columns in the release's own belief."""
     names = release.schema.names[:PAIRED]
     places = {name: i for i, name in enumerate(names)}

@@ -18,14 +18,14 @@ from admeasure.conclusions import Conclusion, Verdict, check_all
 from admeasure.evaluation import NOT_PRIVATE
 from admeasure.evaluation.errors import Answers
 from admeasure.privacy.account import Account
-from admeasure.release import Release
+from admeasure.published import Published
 from admeasure.reporting import charts, facts, truth
 
 SURE_SHOWN = 0.999999
 
 
 def html_report(
-    release: Release,
+    release: Published,
     *,
     confidence: float = 0.95,
     conclusions: Sequence[Conclusion] = (),
@@ -56,7 +56,7 @@ def html_report(
     )
 
 
-def certificate_page(release: Release) -> str:
+def certificate_page(release: Published) -> str:
     """The certificate as one printable page."""
     return (
         _environment()
@@ -70,7 +70,7 @@ def certificate_page(release: Release) -> str:
     )
 
 
-def _stamps(release: Release, *, internal: bool) -> list[str]:
+def _stamps(release: Published, *, internal: bool) -> list[str]:
     return [s for s in (NOT_PRIVATE if internal else "", release.certificate.stamp) if s]
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from admeasure.bounds import Answer, Bound
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.evaluation.errors import NOT_PRIVATE, Errors
+from admeasure.published import Published
 from admeasure.queries import Cell
-from admeasure.release import Answer, Bound, Release
 from admeasure.workload import Question
 
 LEVELS_SHOWN = 12
@@ -20,7 +21,9 @@ BOUNDS_SHOWN = 30
 CHARGES_SHOWN = 30
 
 
-def text_report(release: Release, *, confidence: float = 0.95, errors: Errors | None = None) -> str:
+def text_report(
+    release: Published, *, confidence: float = 0.95, errors: Errors | None = None
+) -> str:
     """The report; with `errors`, the internal one."""
     stamps = [s for s in (NOT_PRIVATE if errors else None, release.certificate.stamp) if s]
     parts = [
@@ -39,7 +42,7 @@ def _title(text: str) -> list[str]:
     return ["", text, "-" * len(text)]
 
 
-def _head(release: Release) -> Iterator[str]:
+def _head(release: Published) -> Iterator[str]:
     c, table = release.certificate, release.schema.table
     yield f"Release of {table.name!r} by {c.mechanism}, admeasure {c.version}, {c.created}"
     if table.description:
@@ -54,7 +57,7 @@ def _head(release: Release) -> Iterator[str]:
     yield from c.notes
 
 
-def _charges(release: Release) -> Iterator[str]:
+def _charges(release: Published) -> Iterator[str]:
     c = release.certificate
     yield from _title("What was spent")
     if not c.charges:
@@ -79,7 +82,7 @@ def _errors(errors: Errors) -> Iterator[str]:
     yield from (f"{w.error:12.5f}  {w.query}" for w in errors.worst)
 
 
-def _bounds(release: Release, confidence: float) -> Iterator[str]:
+def _bounds(release: Published, confidence: float) -> Iterator[str]:
     yield from _title(f"The workload, worst first ({100 * confidence:g}% bounds, each by itself)")
     yield "The L1 distance between the true marginal and the release's is at most, as a share of"
     yield "the rows (2 says nothing):"
@@ -91,7 +94,7 @@ def _bounds(release: Release, confidence: float) -> Iterator[str]:
         yield f"{'':12}  and {len(ranked) - BOUNDS_SHOWN} better ones"
 
 
-def _columns(release: Release, confidence: float) -> Iterator[str]:
+def _columns(release: Published, confidence: float) -> Iterator[str]:
     yield from _title(f"The columns, worst known first ({100 * confidence:g}% intervals, in rows)")
     known: list[tuple[str, Bound]] = []
     silent: list[str] = []
@@ -110,14 +113,14 @@ def _columns(release: Release, confidence: float) -> Iterator[str]:
         yield "The release does not answer: " + ", ".join(silent) + "."
 
 
-def _levels(release: Release, name: str, confidence: float) -> Iterator[str]:
+def _levels(release: Published, name: str, confidence: float) -> Iterator[str]:
     labels = release.schema.column(name).labels
     columns: Columns = (name,)
     (counts,) = release.model.marginals([columns])
     largest = sorted(range(len(labels)), key=lambda code: (-float(counts[code]), code))
     shown = sorted(largest[:LEVELS_SHOWN])
-    answers = release.answer(
-        [Question(labels[code], Cell(columns, (code,))) for code in shown], confidence=confidence
+    answers = release.evidence.answers(
+        [Question(labels[code], Cell(columns, (code,))) for code in shown], confidence
     )
     width = max(len(a.name) for a in answers)
     yield from (f"  {_line(a, width)}" for a in answers)
@@ -131,5 +134,5 @@ def _line(answer: Answer, width: int) -> str:
     )
 
 
-def _share(release: Release, bound: Bound) -> float:
+def _share(release: Published, bound: Bound) -> float:
     return min(2.0, bound.error / max(1, release.rows))

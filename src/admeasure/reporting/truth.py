@@ -18,7 +18,7 @@ from admeasure.errors import UsageError
 from admeasure.evaluation import Errors, compare
 from admeasure.evaluation.errors import Answers
 from admeasure.evaluation.future import FutureError, future_error
-from admeasure.release import Release
+from admeasure.published import Published
 from admeasure.reporting.charts import Dot, HeatCell
 from admeasure.reporting.facts import (
     PAIRED,
@@ -136,7 +136,7 @@ class Truth:
         return sum(m.broken for m in self.marginals)
 
 
-def look(release: Release, truth: Answers, ranked: Sequence[Ranked], pairs: Pairs) -> Truth:
+def look(release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Pairs) -> Truth:
     """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
     rows = int(truth([()])[0])
     errors = compare(truth, release.model.marginals, release.workload, release.schema.domain)
@@ -157,7 +157,7 @@ def look(release: Release, truth: Answers, ranked: Sequence[Ranked], pairs: Pair
 
 
 def _marginals(
-    release: Release, truth: Answers, rows: int, ranked: Sequence[Ranked]
+    release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
 ) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[WorstCell, ...]]:
     bounds = {r.columns: r.error for r in ranked}
     workload = set(release.workload.marginals())
@@ -190,7 +190,7 @@ def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:
 
 
 def _worst_cells(
-    release: Release, columns: Columns, true: np.ndarray, believed: np.ndarray
+    release: Published, columns: Columns, true: np.ndarray, believed: np.ndarray
 ) -> list[WorstCell]:
     apart = np.abs(true - believed)
     most = min(CELLS_SHOWN, apart.size)
@@ -210,7 +210,7 @@ def _shares(counts: np.ndarray) -> np.ndarray:
     return np.asarray(counts, dtype=float) / total if total > 0 else np.zeros(np.shape(counts))
 
 
-def _believed(release: Release, columns: Columns) -> np.ndarray | None:
+def _believed(release: Published, columns: Columns) -> np.ndarray | None:
     """The release's counts, or None where it holds answers only and not this one."""
     try:
         return release.model.marginals([columns])[0]
@@ -218,7 +218,7 @@ def _believed(release: Release, columns: Columns) -> np.ndarray | None:
         return None
 
 
-def _histograms(release: Release, truth: Answers, rows: int) -> tuple[Histogram, ...]:
+def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogram, ...]:
     found = []
     for column in release.schema.columns:
         believed = _believed(release, (column.name,))
@@ -254,7 +254,7 @@ def _apart(pairs: Pairs, true: Pairs) -> Pairs:
     return Pairs(pairs.names, cells, pairs.left_out)
 
 
-def _violations(release: Release, truth: Answers) -> tuple[Violation, ...]:
+def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:
     found = []
     for zero in release.schema.zeros:
         (counts,), believed = truth([zero.columns]), _believed(release, zero.columns)
@@ -263,7 +263,7 @@ def _violations(release: Release, truth: Answers) -> tuple[Violation, ...]:
     return tuple(found)
 
 
-def _future(release: Release, truth: Answers) -> Iterator[FutureMarginals]:
+def _future(release: Published, truth: Answers) -> Iterator[FutureMarginals]:
     """Errors on questions that nobody has asked yet, in the workload or out of it."""
     domain = release.schema.domain
     largest = sorted((domain[c] for c in domain.columns), reverse=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from admeasure import __version__
+from admeasure.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
@@ -31,7 +32,6 @@ from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
-from admeasure.release.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like

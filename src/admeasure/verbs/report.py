@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from admeasure.conclusions import Conclusion, check_all, load_conclusions
-from admeasure.errors import UsageError
-from admeasure.evaluation import compare
-from admeasure.files import refuse_to_overwrite, write_private, write_text
-from admeasure.privacy.account import Account
-from admeasure.privacy.book import Book
-from admeasure.release import Release
-from admeasure.release.certificate import registry_yaml
-from admeasure.reporting.files import is_page, marked
-from admeasure.reporting.html import certificate_page, html_report
-from admeasure.reporting.text import text_report
-from admeasure.reporting.verdicts import lines
-from admeasure.sources.open import held, open_source
+from admeasure.reporting.write import write_certificate, write_report
 from admeasure.verbs.given import GivenRelease, release_of
 
 
@@ -38,71 +25,25 @@ def report(
     was written.
 
     It may be published, unless `internal`, the private table, is given: then it holds true errors,
-    and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check; `ledger` is
-    the budget book, for what was ever spent on the data set.
+    and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check, `ledger` the
+    budget book, for what was ever spent on the data set. `reading` hears which part of the private
+    table has been read.
+
+    >>> report("release", "report.html")  # doctest: +SKIP
+    >>> report("release", "report.html", internal="private.csv")  # doctest: +SKIP
     """
-    target = Path(path) if internal is None else marked(Path(path))
-    refuse_to_overwrite(target, force=overwrite)
-    release = release_of(release)
-    stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    account = None if ledger is None else _account(Path(ledger), release)
-    if internal is None:
-        write_text(target, _text(release, target, confidence, stated, account, None))
-        return target
-    with held(open_source(internal, release.schema, progress=reading)) as source:
-        text = _text(release, target, confidence, stated, account, source.counts)
-    write_private(target, text)
-    return target
-
-
-def _text(
-    release: Release,
-    target: Path,
-    confidence: float,
-    stated: list[Conclusion],
-    account: Account | None,
-    counts: Callable[..., Any] | None,
-) -> str:
-    if is_page(target):
-        return html_report(
-            release,
-            confidence=confidence,
-            conclusions=stated,
-            account=account,
-            private_counts=counts,
-        )
-    errors = None
-    if counts is not None:
-        errors = compare(counts, release.model.marginals, release.workload, release.schema.domain)
-    text = text_report(release, confidence=confidence, errors=errors)
-    verdicts = check_all(release, stated, confidence=confidence)
-    return text + "".join(f"{line}\n" for line in lines(verdicts))
-
-
-def _account(path: Path, release: Release) -> Account:
-    dataset = release.certificate.dataset
-    if dataset is None:
-        raise UsageError("The release was not charged to a budget book. Leave out --ledger.")
-    return Book.open(path).account(dataset)
+    return write_report(
+        release_of(release),
+        path,
+        confidence=confidence,
+        conclusions=conclusions,
+        ledger=ledger,
+        internal=internal,
+        overwrite=overwrite,
+        reading=reading,
+    )
 
 
 def certificate(release: GivenRelease, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write the certificate alone: .html (one page), .json or .yaml. The path that was written."""
-    target = Path(path)
-    refuse_to_overwrite(target, force=overwrite)
-    write_text(target, _certificate(release_of(release), target))
-    return target
-
-
-def _certificate(release: Release, out: Path) -> str:
-    """The certificate alone, by the suffix of the file."""
-    certificate = release.certificate
-    match out.suffix.lower():
-        case ".html" | ".htm":
-            return certificate_page(release)
-        case ".json":
-            return json.dumps(certificate.to_json(), indent=1, ensure_ascii=False) + "\n"
-        case ".yaml" | ".yml":
-            schema = release.schema
-            return registry_yaml(certificate, schema.table.name, schema.domain.columns)
-    raise UsageError(f"A certificate is a .html, .json or .yaml file; {out.name!r} is none.")
+    return write_certificate(release_of(release), path, overwrite=overwrite)
