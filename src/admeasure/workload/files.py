@@ -22,9 +22,9 @@ from typing import Any, cast
 
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries import WorkloadQuery, from_record, to_record
+from admeasure.queries import WorkloadQuery, from_record, record, to_record
 from admeasure.queries.query import suggest
-from admeasure.queries.record import IN_WORKLOADS, fields_of
+from admeasure.queries.record import fields_of
 from admeasure.untrusted import parse_toml
 
 
@@ -33,12 +33,12 @@ def read_entries(
 ) -> list[tuple[WorkloadQuery, float]]:
     """The queries and weights of a TOML text; `name` is what errors call it."""
     document = parse_toml(text, name, WorkloadError)
-    unknown = [key for key in document if key not in IN_WORKLOADS]
+    unknown = [key for key in document if key not in record.IN_WORKLOADS]
     if unknown:
-        known = " and ".join(f"[[{kind}]]" for kind in IN_WORKLOADS)
+        known = " and ".join(f"[[{kind}]]" for kind in record.IN_WORKLOADS)
         raise WorkloadError(f"{name}: there is no table {unknown[0]!r} in a workload. Use {known}.")
     entries: list[tuple[WorkloadQuery, float]] = []
-    for kind in IN_WORKLOADS:
+    for kind in record.IN_WORKLOADS:
         for number, table in enumerate(tables(document, kind, name), start=1):
             place = f"{name}: [[{kind}]] {number}"
             try:
@@ -57,11 +57,11 @@ def write_entries(entries: Iterable[tuple[WorkloadQuery, float]]) -> str:
     """Queries and weights as TOML."""
     blocks = []
     for query, weight in entries:
-        record = to_record(query)
+        written = to_record(query)
         lines = [
-            f"[[{record.pop('query')}]]",
-            f"columns = [{', '.join(map(_quote, record.pop('columns')))}]",
-            *(f"{key} = {value}" for key, value in record.items()),
+            f"[[{written.pop('query')}]]",
+            f"columns = [{', '.join(map(_quote, written.pop('columns')))}]",
+            *(f"{key} = {value}" for key, value in written.items()),
             *([f"weight = {weight!r}"] if weight != 1 else []),
         ]
         blocks.append("\n".join(lines) + "\n")

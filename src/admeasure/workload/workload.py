@@ -16,9 +16,9 @@ from typing import Any, Self, cast
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries import Marginal, Targets, WorkloadQuery, to_record
+from admeasure.queries import Marginal, Targets, WorkloadQuery, record, to_record
 from admeasure.queries.query import check_columns
-from admeasure.queries.record import IN_WORKLOADS, kind_of
+from admeasure.queries.record import kind_of
 from admeasure.workload.files import check_weight, read_entries, write_entries
 
 Weighted = tuple[WorkloadQuery, float]
@@ -46,8 +46,8 @@ class Workload:
         weights: dict[WorkloadQuery, list[float]] = {}
         for item in given:
             query, weight = cast("Weighted", item if isinstance(item, tuple) else (item, 1.0))
-            if kind_of(query) not in IN_WORKLOADS:
-                held = " and ".join(f"{kind}s" for kind in IN_WORKLOADS)
+            if kind_of(query) not in record.IN_WORKLOADS:
+                held = " and ".join(f"{kind}s" for kind in record.IN_WORKLOADS)
                 raise WorkloadError(f"A workload holds {held}, not {type(query).__name__}.")
             if not query.columns:
                 raise WorkloadError(
@@ -125,7 +125,7 @@ class Workload:
 
 def _order(entry: Weighted) -> tuple[int, int, list[Any]]:
     kind, *described = to_record(entry[0]).values()
-    return IN_WORKLOADS.index(kind), len(entry[0].columns), described
+    return record.IN_WORKLOADS.index(kind), len(entry[0].columns), described
 
 
 def _size_then_name(columns: Columns) -> tuple[int, Columns]:

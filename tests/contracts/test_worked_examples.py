@@ -1,29 +1,28 @@
-"""A kind of query that the package does not know is added as docs/architecture.md says: by its own
-file and its line in `queries/record.py`. Everything else takes it from there.
+"""The worked examples of CONTRIBUTING.md, run as they stand there.
 
-The new kind is a table of cumulated counts, checked against sums written out over the rows.
+A kind of query that the package does not know is added by its own file and its line in
+`queries/record.py`; a mechanism by its own file and its line in the registry. What everything else
+makes of them is compared with sums written out over the rows.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
+import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-import numpy as np
 import pytest
 
 import admeasure
-from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
 from admeasure.mechanisms import REGISTRY
-from admeasure.queries import Marginal, Sensitivity, Where, record
-from admeasure.queries.query import as_counts, check_columns
-from admeasure.queries.sensitivity import of_counts
-from admeasure.unit import Unit
+from admeasure.queries import Marginal, record
 
 LEVELS = {"a": 3, "b": 4}
 SCHEMA = '[table]\nname = "t"\n[privacy]\nunit = "row"\n' + "".join(
@@ -33,58 +32,28 @@ SCHEMA = '[table]\nname = "t"\n[privacy]\nunit = "row"\n' + "".join(
 WORKLOAD = '[[cumulated]]\ncolumns = ["a", "b"]\n\n[[marginal]]\ncolumns = ["a"]\n'
 
 
-@dataclass(frozen=True)
-class Cumulated:
-    """For each cell: how many rows have no larger code in any column. One row counts in every cell
-    at or above its own: all of them, where its codes are 0."""
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
-    columns: Columns
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        object.__setattr__(self, "columns", tuple(sorted(columns)))
+def example(number: int) -> dict[str, Any]:
+    """The names that a code block of CONTRIBUTING.md defines."""
+    blocks = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    module = sys.modules[f"example_{number}"] = ModuleType(f"example_{number}")
+    place = f"CONTRIBUTING.md, block {number + 1}"
+    exec(compile(blocks[number], place, "exec", dont_inherit=True), vars(module))
+    return vars(module)
 
-    def __str__(self) -> str:
-        return f"cumulated ({', '.join(self.columns)})"
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return domain.shape(self.columns)
-
-    def answer(self, counts: np.ndarray) -> np.ndarray:
-        summed = as_counts(counts, len(self.columns))
-        for axis in range(len(self.columns)):
-            summed = summed.cumsum(axis=axis)
-        return summed
-
-    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        spread = np.broadcast_to(values, self.shape(domain))
-        for axis in range(len(self.columns)):
-            spread = np.flip(np.flip(spread, axis).cumsum(axis=axis), axis)
-        return spread
-
-    def cell(self, codes: Sequence[int]) -> Where:
-        return Where(self.columns, [range(code + 1) for code in codes])
-
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        cells = domain.cells(self.columns)
-        return of_counts(unit, touched=cells, exchanged=cells)
-
-    def validate(self, domain: Domain) -> None:
-        check_columns(self.columns, domain)
+Cumulated = example(1)["Cumulated"]
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch) -> None:
-    """The line that a new kind adds."""
+    """The lines that the examples add."""
+    monkeypatch.setitem(REGISTRY, "chain", example(0)["Chain"])
     monkeypatch.setitem(record._KINDS, "cumulated", (Cumulated, ("columns",)))
     monkeypatch.setitem(record._NAMES, Cumulated, "cumulated")
-    for module in (record, *map(_module, ("files", "workload"))):
-        monkeypatch.setattr(module, "IN_WORKLOADS", ("marginal", "threshold", "cumulated"))
-
-
-def _module(name: str):
-    import importlib
-
-    return importlib.import_module(f"admeasure.workload.{name}")
+    monkeypatch.setattr(record, "IN_WORKLOADS", ("marginal", "threshold", "cumulated"))
 
 
 @pytest.fixture
@@ -116,7 +85,7 @@ def fit(table: Path, mechanism: str, out: Path | None = None) -> admeasure.Relea
     )
 
 
-@pytest.mark.parametrize("mechanism", ["aim", "mst", "independent", "mwem", "pep", "gaussian"])
+@pytest.mark.parametrize("mechanism", ["chain", "aim", "mst", "independent", "mwem", "pep"])
 def test_a_mechanism_answers_a_kind_of_query_that_is_new(mechanism, table, rows, tmp_path):
     fit(table, mechanism, tmp_path / "release")
     release = admeasure.Release.load(tmp_path / "release")
@@ -158,3 +127,17 @@ def test_its_errors_are_judged(table, capsys):
     ]
     assert run([str(part) for part in asked]) == 0
     assert "cumulated" in capsys.readouterr().out
+
+
+def test_the_new_mechanism_spends_what_it_planned(table, capsys):
+    from admeasure.cli.run import run
+
+    asked = ["--schema", table.with_name("schema.toml"), "--workload", "all-2way"]
+    asked += ["--epsilon", "1", "--delta", "1e-9", "--mechanism", "chain"]
+    assert run([str(part) for part in ("plan", *asked, "--json")]) == 0
+    planned = json.loads(capsys.readouterr().out)["items"]
+    out = table.with_name("chained")
+    assert run([str(part) for part in ("fit", table, *asked, "--out", out)]) == 0
+    spent = admeasure.Release.load(out).certificate
+    assert [item["what"] for item in planned] == ["links"]
+    assert spent.rho_spent == pytest.approx(spent.rho)
