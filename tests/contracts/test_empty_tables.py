@@ -80,7 +80,7 @@ def test_every_mechanism_runs_on_a_table_without_rows(
 
 def _factories() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in ("memory_factories", "source_factories", "warehouse_factories"):
+    for name in ("memory_factories", "source_factories", "warehouse_factories", "spark_factories"):
         path = Path(__file__).with_name(f"{name}.py")
         spec = importlib.util.spec_from_file_location(f"empty_{name}", path)
         assert spec is not None
@@ -92,10 +92,11 @@ def _factories() -> dict[str, Any]:
 
 
 FACTORIES = _factories()
+KINDS = [pytest.param(k, marks=[pytest.mark.spark] if "spark" in k else []) for k in FACTORIES]
 
 
 @pytest.mark.parametrize("most", [1, 2])
-@pytest.mark.parametrize("kind", FACTORIES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_source_counts_a_table_without_rows(kind: str, most: int, tmp_path: Path) -> None:
     source = FACTORIES[kind](EMPTY, schema(most=most), tmp_path)
     none, pairs = source.counts([(), ("a", "b")])
