@@ -279,7 +279,7 @@ def test_the_file_of_an_internal_report_says_so_in_its_name(
 
 
 @pytest.fixture(scope="module")
-def seen(private: Release) -> truth.Truth:
+def seen(private: Release) -> truth.TruthFacts:
     gathered = facts.gather(private)
     counts = open_source(rows(), SCHEMA).counts
     return truth.look(private, counts, gathered.ranked, gathered.pairs)
@@ -299,7 +299,9 @@ def error(release: Release, columns: tuple[str, ...]) -> np.ndarray:
     return np.abs(true_shares(columns) - believed / believed.sum())
 
 
-def test_true_errors_are_those_of_counting_by_hand(private: Release, seen: truth.Truth) -> None:
+def test_true_errors_are_those_of_counting_by_hand(
+    private: Release, seen: truth.TruthFacts
+) -> None:
     names = tuple(sorted(SCHEMA.names))
     for m in seen.marginals:
         assert m.error == pytest.approx(float(error(private, m.columns).sum()))
@@ -312,18 +314,18 @@ def test_true_errors_are_those_of_counting_by_hand(private: Release, seen: truth
     assert seen.errors == compare(counts, private.model.marginals, private.workload, SCHEMA.domain)
 
 
-def test_the_worst_cells_are_the_worst(private: Release, seen: truth.Truth) -> None:
+def test_the_worst_cells_are_the_worst(private: Release, seen: truth.TruthFacts) -> None:
     every = np.concatenate([error(private, c).ravel() for c in private.workload.marginals()])
     largest = np.sort(every)[::-1][: truth.CELLS_SHOWN]
     assert [c.error for c in seen.cells] == pytest.approx(largest)
 
 
-def test_a_bound_that_did_not_hold_is_marked(seen: truth.Truth) -> None:
+def test_a_bound_that_did_not_hold_is_marked(seen: truth.TruthFacts) -> None:
     assert all(m.broken == (m.bound is not None and m.error > m.bound) for m in seen.marginals)
     assert len(seen.dots) == len(seen.marginals)
 
 
-def test_structural_zeros_are_counted_on_both_sides(seen: truth.Truth) -> None:
+def test_structural_zeros_are_counted_on_both_sides(seen: truth.TruthFacts) -> None:
     (violation,) = seen.violations
     assert violation.true_rows == 0
     assert violation.believed_rows == pytest.approx(0, abs=1e-6)

@@ -286,7 +286,7 @@ def test_no_file_of_the_folder_at_hand_is_run(page: LocalPage, done: str) -> Non
     assert not (page.start / "RUN").exists()
 
 
-REQUEST = runs.Request(
+SETTINGS = runs.RunSettings(
     data="/t.csv", rule="all-2way", epsilon="1", delta="1e-9", mechanism="gaussian", options={},
     public="", dataset="", ledger="", rho=0.1, nonce="n",
 )  # fmt: skip
@@ -306,15 +306,15 @@ def test_a_run_file_with_more_than_settings_is_refused(
     tmp_path: Path, planted: dict[str, Any]
 ) -> None:
     path = tmp_path / worker.RUN
-    path.write_text(json.dumps({**asdict(REQUEST), **planted}))
+    path.write_text(json.dumps({**asdict(SETTINGS), **planted}))
     with pytest.raises(UsageError):
-        runs.command(runs.RunFolder(tmp_path).request, tmp_path)
+        runs.command(runs.RunFolder(tmp_path).settings, tmp_path)
 
 
 def test_a_command_in_a_run_file_is_not_run(tmp_path: Path) -> None:
     planted = {"command": ["ledger", "create", "BOOK", "--dataset", "x", "--epsilon", "9"]}
-    (tmp_path / worker.RUN).write_text(json.dumps({**asdict(REQUEST), **planted}))
-    argv = runs.command(runs.RunFolder(tmp_path).request, tmp_path)
+    (tmp_path / worker.RUN).write_text(json.dumps({**asdict(SETTINGS), **planted}))
+    argv = runs.command(runs.RunFolder(tmp_path).settings, tmp_path)
     assert argv[:2] == ["fit", "/t.csv"]
     assert "BOOK" not in argv
 

@@ -134,7 +134,7 @@ def a_folder_of_others_is_used(folder: Path, _: Patch) -> bool:
 
 
 def a_file_of_the_folder_is_a_command(folder: Path, _: Patch) -> bool:
-    request = runs.Request(
+    request = runs.RunSettings(
         data="/t.csv", rule="all-2way", epsilon="1", delta="1e-9", mechanism="gaussian",
         options={"seed": "1"}, public="", dataset="", ledger="", rho=0.1, nonce="n",
     )  # fmt: skip

@@ -200,7 +200,7 @@ WORKER = """
 import json
 from dataclasses import asdict
 from admeasure.web import runs, worker
-request = runs.Request(
+request = runs.RunSettings(
     data="data.csv", rule="all-2way", epsilon="1", delta="1e-9", mechanism="mwem",
     options={"rounds": "20"}, public="", dataset="toy", ledger="book.db", rho=1.0, nonce="",
 )

@@ -60,7 +60,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NeighbourComparison:
     """What a pair of runs showed. `moves` are complete where there is no fault in the path."""
 
     faults: tuple[Fault, ...]
@@ -87,14 +87,14 @@ def compare(
     neighbour: Source,
     rho: Fraction,
     noise: Noise,
-) -> Comparison:
+) -> NeighbourComparison:
     """Run the mechanism on both tables and compare. The tables must be neighbours by their schema;
     `noise` draws for both."""
     first = _Recording(noise)
     try:
         outcome, spent = _run(mechanism, workload, table, rho, first, first.journal)
     except Misoffered as error:
-        return Comparison((Fault("offer", str(error)),), ())
+        return NeighbourComparison((Fault("offer", str(error)),), ())
     faults = _own_faults(first, spent)
     second = _Replay(first)
     try:
@@ -112,7 +112,7 @@ def compare(
         faults += [*second.faults, Fault("offer", str(error))]
     except Exception as error:
         faults += [*second.faults, Fault("path", f"{type(error).__name__} on the neighbour only")]
-    return Comparison(tuple(faults), tuple(second.journal.moves))
+    return NeighbourComparison(tuple(faults), tuple(second.journal.moves))
 
 
 class _Diverged(Exception):

@@ -196,10 +196,10 @@ def report(
 
     FILE.html is one page with charts, complete in itself; any other suffix is plain text.
     """
-    from admeasure.cli.report import Request, show
+    from admeasure.cli.report import ReportArguments, show
 
-    request = Request(release, out, internal, confidence, conclusions, ledger, certificate)
-    show(request, force=force)
+    given = ReportArguments(release, out, internal, confidence, conclusions, ledger, certificate)
+    show(given, force=force)
 
 
 @app.command()

@@ -22,7 +22,7 @@ from admeasure.verbs.fit import fit as run_fit
 
 
 @dataclass(frozen=True)
-class Request:
+class FitArguments:
     """What the command line asked for."""
 
     data: str
@@ -44,20 +44,20 @@ class Request:
     cache_codes: Path | None = None
 
 
-def show(request: Request, known: Sequence[str], *, profile: bool, json: bool) -> None:
-    watch = Watch(Limits(megabytes=request.max_memory, seconds=request.max_seconds))
-    mechanism = _checked(request, known)
-    if request.seed is not None and request.ledger is None:  # a book refuses it altogether
+def show(given: FitArguments, known: Sequence[str], *, profile: bool, json: bool) -> None:
+    watch = Watch(Limits(megabytes=given.max_memory, seconds=given.max_seconds))
+    mechanism = _checked(given, known)
+    if given.seed is not None and given.ledger is None:  # a book refuses it altogether
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     seconds: dict[str, float] | None = None
     if profile:
-        release, seconds = profiled(lambda: _run(request, mechanism, watch))
+        release, seconds = profiled(lambda: _run(given, mechanism, watch))
     else:
-        release = _run(request, mechanism, watch)
+        release = _run(given, mechanism, watch)
     if json:
-        say_json(_facts(release, request.out) | ({"profile": seconds} if seconds else {}))
+        say_json(_facts(release, given.out) | ({"profile": seconds} if seconds else {}))
     else:
-        _print(release, request)
+        _print(release, given)
     if seconds and not json:
         note("")
         note("where the time went, in seconds (a step includes the steps it calls):")
@@ -65,39 +65,39 @@ def show(request: Request, known: Sequence[str], *, profile: bool, json: bool) -
             note(f"  {what:<22} {spent:9.3f}")
 
 
-def _checked(request: Request, known: Sequence[str]) -> Mechanism:
-    if request.data.startswith("-"):
+def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism:
+    if given.data.startswith("-"):
         raise UsageError("DATA comes first, then options.")
-    if (request.ledger is None) != (request.dataset is None):
+    if (given.ledger is None) != (given.dataset is None):
         raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
-    return mechanism_of(request.mechanism, request.options, known)
+    return mechanism_of(given.mechanism, given.options, known)
 
 
-def _run(request: Request, mechanism: Mechanism, watch: Watch) -> Release:
+def _run(given: FitArguments, mechanism: Mechanism, watch: Watch) -> Release:
     charge_to = None
-    if request.ledger is not None and request.dataset is not None:
-        charge_to = ChargeTo(request.ledger, request.dataset)
+    if given.ledger is not None and given.dataset is not None:
+        charge_to = ChargeTo(given.ledger, given.dataset)
     with watch.armed():
-        workload = workload_of(request.workload, request.schema, request.augment)
+        workload = workload_of(given.workload, given.schema, given.augment)
     try:
         return run_fit(
-            request.data,
-            request.schema,
+            given.data,
+            given.schema,
             workload=workload,
             mechanism=mechanism,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            public=request.public,
-            out=request.out,
+            epsilon=given.epsilon,
+            delta=given.delta,
+            public=given.public,
+            out=given.out,
             charge_to=charge_to,
-            seed=request.seed,
-            resume=request.resume,
+            seed=given.seed,
+            resume=given.resume,
             limits=watch,
-            cache=request.cache_codes,
+            cache=given.cache_codes,
             progress=True,
         )
     except KeyboardInterrupt:
-        raise resumable(partial_folder(request.out)) from None
+        raise resumable(partial_folder(given.out)) from None
 
 
 def _facts(release: Release, out: Path) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _facts(release: Release, out: Path) -> dict[str, Any]:
     }
 
 
-def _print(release: Release, request: Request) -> None:
+def _print(release: Release, given: FitArguments) -> None:
     c, facts = release.certificate, release.facts
     if c.stamp:
         banner(c.stamp)
@@ -131,7 +131,7 @@ def _print(release: Release, request: Request) -> None:
     )
     for text in c.notes:
         say(text)
-    say(f"The release is in {request.out}. It may be used without further cost:")
-    say(f"  admeasure answer {request.out} QUERIES.toml")
-    say(f"  admeasure sample {request.out} -n ROWS -o FILE.csv")
-    say(f"  admeasure report {request.out} -o report.html")
+    say(f"The release is in {given.out}. It may be used without further cost:")
+    say(f"  admeasure answer {given.out} QUERIES.toml")
+    say(f"  admeasure sample {given.out} -n ROWS -o FILE.csv")
+    say(f"  admeasure report {given.out} -o report.html")

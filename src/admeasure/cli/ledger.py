@@ -15,9 +15,9 @@ ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
 @ledger.command("create")
 def create(file: Book, dataset: Dataset, epsilon: Epsilon, delta: Delta = 1e-9) -> None:
     """Enter a data set with its total budget, which stands for good."""
-    from admeasure.cli import books
+    from admeasure.cli import book
 
-    books.create(file, dataset, epsilon, delta)
+    book.create(file, dataset, epsilon, delta)
 
 
 @ledger.command("show")
@@ -30,9 +30,9 @@ def show(
     json: Json = False,
 ) -> None:
     """What was spent and what is left."""
-    from admeasure.cli import books
+    from admeasure.cli import book
 
-    books.show(file, dataset, json=json)
+    book.show(file, dataset, json=json)
 
 
 @ledger.command("verify")
@@ -46,14 +46,14 @@ def verify(
     json: Json = False,
 ) -> None:
     """Whether the book is undamaged, and holds all that a copy of it holds."""
-    from admeasure.cli import books
+    from admeasure.cli import book
 
-    books.verify(file, against, json=json)
+    book.verify(file, against, json=json)
 
 
 @ledger.command("close")
 def close(file: Book, dataset: Dataset) -> None:
     """Refuse every further run on a data set, for good."""
-    from admeasure.cli import books
+    from admeasure.cli import book
 
-    books.close(file, dataset)
+    book.close(file, dataset)

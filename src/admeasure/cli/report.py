@@ -14,7 +14,7 @@ from admeasure.verbs.report import certificate, report
 
 
 @dataclass(frozen=True)
-class Request:
+class ReportArguments:
     """What the command line asked for."""
 
     release: Path
@@ -26,30 +26,30 @@ class Request:
     certificate: bool
 
 
-def show(request: Request, *, force: bool) -> None:
-    if request.internal is not None and request.certificate:
+def show(given: ReportArguments, *, force: bool) -> None:
+    if given.internal is not None and given.certificate:
         raise UsageError("A certificate has nothing internal. Leave out --internal.")
-    if request.certificate:
-        say(f"Wrote {certificate(request.release, request.out, overwrite=force)}.")
+    if given.certificate:
+        say(f"Wrote {certificate(given.release, given.out, overwrite=force)}.")
         return
-    if request.internal is None:
-        out = _written(request, force=force)
+    if given.internal is None:
+        out = _written(given, force=force)
     else:
         with progress() as make:
-            reading = make(f"reading {printable(request.internal)}")
-            out = _written(request, force=force, reading=reading)
+            reading = make(f"reading {printable(given.internal)}")
+            out = _written(given, force=force, reading=reading)
         note(NOT_PRIVATE)
     say(f"Wrote {out}.")
 
 
-def _written(request: Request, *, force: bool, reading: Bar | None = None) -> Path:
+def _written(given: ReportArguments, *, force: bool, reading: Bar | None = None) -> Path:
     return report(
-        request.release,
-        request.out,
-        confidence=request.confidence,
-        conclusions=request.conclusions,
-        ledger=request.ledger,
-        internal=request.internal,
+        given.release,
+        given.out,
+        confidence=given.confidence,
+        conclusions=given.conclusions,
+        book=given.ledger,
+        internal=given.internal,
         overwrite=force,
         reading=reading,
     )

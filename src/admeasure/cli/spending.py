@@ -111,10 +111,10 @@ def fit(
 
     Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
     """
-    from admeasure.cli.fit import Request, show
+    from admeasure.cli.fit import FitArguments, show
 
     show(
-        Request(
+        FitArguments(
             data=data,
             schema=schema,
             workload=workload,

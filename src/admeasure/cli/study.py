@@ -10,7 +10,7 @@ import typer
 from admeasure.cli.arguments import Json
 
 if TYPE_CHECKING:
-    from admeasure.studies.table import Cell
+    from admeasure.studies.table import StudyCell
 
 
 def study(
@@ -114,7 +114,7 @@ def study(
     banner(STAMP)
 
 
-def _print(cells: list[Cell], measure: str) -> None:
+def _print(cells: list[StudyCell], measure: str) -> None:
     from admeasure.studies.table import grid, panels
     from admeasure.terminal.console import say, table
 

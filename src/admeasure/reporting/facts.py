@@ -88,7 +88,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Step:
+class DrawFacts:
     """One private draw: what it was, its noise in rows, its cost in rho and as a share."""
 
     what: str
@@ -98,17 +98,17 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundFacts:
     """A choice and what was measured after it. Number 0 is what was measured before any choice."""
 
     number: int
-    steps: tuple[Step, ...]
+    steps: tuple[DrawFacts, ...]
     spent: float
     """The part of the budget that was spent when the round ended."""
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Dependence:
     """Dependence between columns in the release: Cramér's V, 0 to 1."""
 
     names: Columns
@@ -128,8 +128,8 @@ class Facts:
     ranked: tuple[Ranked, ...]
     """Worst first."""
     marginals: int
-    pairs: Pairs
-    rounds: tuple[Round, ...]
+    pairs: Dependence
+    rounds: tuple[RoundFacts, ...]
     smallest: float | None
     """Half of a typical interval of one level, in rows: smaller counts drown in the noise."""
 
@@ -245,7 +245,7 @@ def batches(marginals: Sequence[Columns], domain: Domain) -> Iterator[list[Colum
         yield batch
 
 
-def pairs(release: Published, evidence: Evidence) -> Pairs:
+def pairs(release: Published, evidence: Evidence) -> Dependence:
     """Cramér's V of every two columns in the release's own belief."""
     names = release.schema.names[:PAIRED]
     places = {name: i for i, name in enumerate(names)}
@@ -259,7 +259,7 @@ def pairs(release: Published, evidence: Evidence) -> Pairs:
             cells[row, column] = HeatCell(None)
             continue
         cells[row, column] = HeatCell(cramers_v(table), evidence.estimate(key) is None)
-    return Pairs(names, cells, len(release.schema.names) - len(names))
+    return Dependence(names, cells, len(release.schema.names) - len(names))
 
 
 def cramers_v(table: np.ndarray) -> float:
@@ -279,9 +279,9 @@ def cramers_v(table: np.ndarray) -> float:
     return float(np.sqrt(max(0.0, chi_squared) / (total * (used - 1)))) if used > 1 else 0.0
 
 
-def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[Round, ...]:
+def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[RoundFacts, ...]:
     """The private draws of a log, grouped: a round begins with a choice."""
-    found: list[list[Step]] = []
+    found: list[list[DrawFacts]] = []
     spent = Fraction(0)
     ends: list[float] = []
     chosen = True
@@ -298,20 +298,20 @@ def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[Round, ...]:
         ends[-1] = float(spent) / rho if rho else 0.0
     start = 1 if found and found[0][0].sigma is None else 0
     return tuple(
-        Round(i, tuple(steps), end)
+        RoundFacts(i, tuple(steps), end)
         for i, (steps, end) in enumerate(zip(found, ends, strict=True), start=start)
     )
 
 
-def _step(event: dict[str, Any], rho: float) -> Step:
+def _step(event: dict[str, Any], rho: float) -> DrawFacts:
     cost = float(Fraction(event["rho"]))
     part = cost / rho if rho else 0.0
     match event["event"]:
         case "measure":
             query = from_record(event["query"])
-            return Step(str(query), float(event["sigma"]), cost, part)
+            return DrawFacts(str(query), float(event["sigma"]), cost, part)
         case "choose" | "flip":
-            return Step(
+            return DrawFacts(
                 f"private choice among {event['candidates']:,} candidates", None, cost, part
             )
-    return Step(str(event.get("what", event["event"])), event.get("sigma"), cost, part)
+    return DrawFacts(str(event.get("what", event["event"])), event.get("sigma"), cost, part)

@@ -23,7 +23,7 @@ from admeasure.reporting.charts import Dot, HeatCell
 from admeasure.reporting.facts import (
     PAIRED,
     RANKED,
-    Pairs,
+    Dependence,
     Ranked,
     batches,
     cramers_v,
@@ -65,7 +65,7 @@ class BySize:
 
 
 @dataclass(frozen=True)
-class WorstCell:
+class CellError:
     """A cell of a workload's marginal; shares of the rows."""
 
     where: tuple[tuple[str, str], ...]
@@ -109,16 +109,16 @@ class FutureMarginals:
 
 
 @dataclass(frozen=True)
-class Truth:
+class TruthFacts:
     rows: int
     errors: Errors
     marginals: tuple[TrueMarginal, ...]
     """Of the workload, worst first."""
     by_size: tuple[BySize, ...]
-    cells: tuple[WorstCell, ...]
+    cells: tuple[CellError, ...]
     histograms: tuple[Histogram, ...]
-    true_pairs: Pairs
-    apart: Pairs
+    true_pairs: Dependence
+    apart: Dependence
     """The distance between the true dependence and the release's."""
     violations: tuple[Violation, ...]
     future: tuple[FutureMarginals, ...]
@@ -136,13 +136,15 @@ class Truth:
         return sum(m.broken for m in self.marginals)
 
 
-def look(release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Pairs) -> Truth:
+def look(
+    release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Dependence
+) -> TruthFacts:
     """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
     rows = int(truth([()])[0])
     errors = compare(truth, release.model.marginals, release.workload, release.schema.domain)
     marginals, by_size, cells = _marginals(release, truth, rows, ranked)
     true_pairs = _true_pairs(truth, pairs)
-    return Truth(
+    return TruthFacts(
         rows=rows,
         errors=errors,
         marginals=marginals,
@@ -158,12 +160,12 @@ def look(release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Pa
 
 def _marginals(
     release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
-) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[WorstCell, ...]]:
+) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellError, ...]]:
     bounds = {r.columns: r.error for r in ranked}
     workload = set(release.workload.marginals())
     marginals: list[TrueMarginal] = []
     sizes: dict[int, list[tuple[float, float, int]]] = {}
-    cells: list[WorstCell] = []
+    cells: list[CellError] = []
     chosen = [*bounds, *evenly([c for c in release.workload.closure() if c not in bounds], RANKED)]
     for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
         sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
@@ -191,7 +193,7 @@ def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:
 
 def _worst_cells(
     release: Published, columns: Columns, true: np.ndarray, believed: np.ndarray
-) -> list[WorstCell]:
+) -> list[CellError]:
     apart = np.abs(true - believed)
     most = min(CELLS_SHOWN, apart.size)
     found = []
@@ -201,7 +203,7 @@ def _worst_cells(
             (c, release.schema.column(c).labels[int(code)])
             for c, code in zip(columns, place, strict=True)
         )
-        found.append(WorstCell(where, float(true[place]), float(believed[place])))
+        found.append(CellError(where, float(true[place]), float(believed[place])))
     return found
 
 
@@ -235,23 +237,23 @@ def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogra
     return tuple(sorted(found, key=lambda h: (-h.error, h.name))[:HISTOGRAMS])
 
 
-def _true_pairs(truth: Answers, pairs: Pairs) -> Pairs:
+def _true_pairs(truth: Answers, pairs: Dependence) -> Dependence:
     places = {name: i for i, name in enumerate(pairs.names[:PAIRED])}
     cells = {}
     for a, b in combinations(places, 2):
         (table,) = truth([(a, b) if a < b else (b, a)])
         row, column = max(places[a], places[b]), min(places[a], places[b])
         cells[row, column] = HeatCell(cramers_v(table))
-    return Pairs(pairs.names, cells, pairs.left_out)
+    return Dependence(pairs.names, cells, pairs.left_out)
 
 
-def _apart(pairs: Pairs, true: Pairs) -> Pairs:
+def _apart(pairs: Dependence, true: Dependence) -> Dependence:
     cells = {}
     for place, cell in pairs.cells.items():
         other = true.cells[place].value
         apart = None if cell.value is None or other is None else cell.value - other
         cells[place] = HeatCell(None if apart is None else abs(apart))
-    return Pairs(pairs.names, cells, pairs.left_out)
+    return Dependence(pairs.names, cells, pairs.left_out)
 
 
 def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:

@@ -28,7 +28,7 @@ def write_report(
     *,
     confidence: float = 0.95,
     conclusions: str | Path | None = None,
-    ledger: str | Path | None = None,
+    book: str | Path | None = None,
     internal: Any = None,
     overwrite: bool = False,
     reading: Callable[[float], None] | None = None,
@@ -37,7 +37,7 @@ def write_report(
     target = Path(path) if internal is None else marked(Path(path))
     refuse_to_overwrite(target, force=overwrite)
     stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    account = None if ledger is None else _account(Path(ledger), release)
+    account = None if book is None else _account(Path(book), release)
     if internal is None:
         write_text(target, _text(release, target, confidence, stated, account, None))
         return target

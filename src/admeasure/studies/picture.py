@@ -13,9 +13,9 @@ from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.extras import need
-from admeasure.studies.table import Cell, panels
+from admeasure.studies.table import StudyCell, panels
 
-Point = tuple[str, float, Cell]
+Point = tuple[str, float, StudyCell]
 """The line it is on, its place on the axis, and what it shows."""
 
 
@@ -26,7 +26,7 @@ def check_picture(path: Path) -> None:
     need("matplotlib", "bench", "A picture")
 
 
-def draw(cells: Sequence[Cell], measure: str, path: Path) -> None:
+def draw(cells: Sequence[StudyCell], measure: str, path: Path) -> None:
     """Means over seeds with their deviations."""
     check_picture(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -56,7 +56,7 @@ def draw(cells: Sequence[Cell], measure: str, path: Path) -> None:
         raise UsageError(f"{path} could not be written: {error.strerror}.") from None
 
 
-def _line(axis: Any, name: str, points: list[tuple[float, Cell]]) -> None:
+def _line(axis: Any, name: str, points: list[tuple[float, StudyCell]]) -> None:
     axis.errorbar(
         [x for x, _ in points],
         [cell.mean for _, cell in points],
@@ -68,7 +68,7 @@ def _line(axis: Any, name: str, points: list[tuple[float, Cell]]) -> None:
     )
 
 
-def _points(cells: Sequence[Cell]) -> tuple[str, list[Point]]:
+def _points(cells: Sequence[StudyCell]) -> tuple[str, list[Point]]:
     """The axis' name, and what stands where."""
     option = None if len({cell.epsilon for cell in cells}) > 1 else _varied(cells)
     if option is None:
@@ -83,7 +83,7 @@ def _points(cells: Sequence[Cell]) -> tuple[str, list[Point]]:
     return option, points
 
 
-def _varied(cells: Iterable[Cell]) -> str | None:
+def _varied(cells: Iterable[StudyCell]) -> str | None:
     """The option with the most values, all of them numbers above 0; None where none has two."""
     values: dict[str, set[str]] = {}
     for cell in cells:

@@ -38,7 +38,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """The runs of one setting, over its seeds."""
 
     table: str
@@ -82,7 +82,7 @@ def check_measure(measure: str) -> None:
         )
 
 
-def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[Cell]:
+def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[StudyCell]:
     """One cell for each setting, in the order of the rows."""
     check_measure(measure)
     groups: dict[tuple[str, str, str, float], list[Record]] = {}
@@ -92,10 +92,10 @@ def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[Cel
     return [_cell(setting, found, measure) for setting, found in groups.items()]
 
 
-def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str) -> Cell:
+def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str) -> StudyCell:
     good = [row for row in rows if "failure" not in row]
     costs = {cost: statistics.fmean(row[cost] for row in good) for cost in COSTS} if good else {}
-    return Cell(
+    return StudyCell(
         *setting,
         values=tuple(row[measure] for row in good),
         costs=costs,
@@ -103,15 +103,15 @@ def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str
     )
 
 
-def panels(cells: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
+def panels(cells: Iterable[StudyCell]) -> dict[tuple[str, str], list[StudyCell]]:
     """The cells of each table and workload."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    found: dict[tuple[str, str], list[StudyCell]] = {}
     for cell in cells:
         found.setdefault((cell.table, cell.workload), []).append(cell)
     return found
 
 
-def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
+def grid(cells: Sequence[StudyCell]) -> tuple[list[str], list[list[str]]]:
     """Headers and lines of one panel: a line for each mechanism, a column for each epsilon."""
     epsilons = sorted({cell.epsilon for cell in cells})
     lines = []
@@ -127,7 +127,7 @@ def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
     return headers, lines
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: StudyCell) -> str:
     if cell.mean is None:
         return "failed"
     text = f"{cell.mean:.4g}"

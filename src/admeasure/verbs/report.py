@@ -16,7 +16,7 @@ def report(
     *,
     confidence: float = 0.95,
     conclusions: str | Path | None = None,
-    ledger: str | Path | None = None,
+    book: str | Path | None = None,
     internal: Any = None,
     overwrite: bool = False,
     reading: Callable[[float], None] | None = None,
@@ -25,7 +25,7 @@ def report(
     was written.
 
     It may be published, unless `internal`, the private table, is given: then it holds true errors,
-    and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check, `ledger` the
+    and its name gets `.NOT-PRIVATE`. `conclusions` is a file of statements to check, `book` the
     budget book, for what was ever spent on the data set. `reading` hears which part of the private
     table has been read.
 
@@ -37,7 +37,7 @@ def report(
         path,
         confidence=confidence,
         conclusions=conclusions,
-        ledger=ledger,
+        book=book,
         internal=internal,
         overwrite=overwrite,
         reading=reading,

@@ -23,7 +23,7 @@ from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
 from admeasure.studies.process import serve
 from admeasure.studies.run import run_study
-from admeasure.studies.table import Cell, check_measure, export_rows, summary
+from admeasure.studies.table import StudyCell, check_measure, export_rows, summary
 
 if TYPE_CHECKING:
     from admeasure.release import Release
@@ -40,7 +40,7 @@ class StudyResults:
     measure: str
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[StudyCell]:
         """Means and deviations over seeds, one cell for each setting."""
         return summary(self.rows, self.measure)
 

@@ -173,7 +173,7 @@ class Handlers:
         """The internal report, by a process of its own: it reads the private table."""
         table, run = self.table(request), self.run(request)
         argv = ["report", str(run.release), "-o", str(run.path / "report.NOT-PRIVATE.html")]
-        commands.run([*argv, "--internal", run.request.data, "--force"])
+        commands.run([*argv, "--internal", run.settings.data, "--force"])
         return {"next": f"/tables/{table.name}/runs/{run.number}/download/internal.html"}
 
     async def download(self, request: Request) -> Response:

@@ -212,7 +212,7 @@ def _start(
     dataset = asked.get("dataset", "")
     if dataset.startswith("-"):
         raise UsageError(f"{dataset!r} would be taken for an option. Name the data set otherwise.")
-    request = runs.Request(
+    request = runs.RunSettings(
         data=offer.data,
         rule=offer.rule,
         epsilon=asked["epsilon"],

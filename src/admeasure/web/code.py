@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.sources.address import printable
-from admeasure.web.runs import Request, command
+from admeasure.web.runs import RunSettings, command
 from admeasure.web.workspace import TableFolder, Workspace
 
 Code = dict[str, str]
@@ -92,26 +92,26 @@ def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> C
     return _near(command_line(argv) + book, python)
 
 
-def for_run(request: Request, path: Path) -> Code:
-    maker = request.mechanism.replace("-", "_")
-    given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in request.options.items())
-    argv = command(request, path)
+def for_run(settings: RunSettings, path: Path) -> Code:
+    maker = settings.mechanism.replace("-", "_")
+    given = ", ".join(f"{k.replace('-', '_')}={v}" for k, v in settings.options.items())
+    argv = command(settings, path)
     places = dict(pairwise(argv))
     lines = [
         "import admeasure",
         "",
         "release = admeasure.fit(",
-        f"    {printable(request.data)!r},",
+        f"    {printable(settings.data)!r},",
         f"    {places['--schema']!r},",
         f"    workload={places['--workload']!r},",
         f"    mechanism=admeasure.{maker}({given}),",
-        f"    epsilon={request.epsilon}, delta={request.delta},",
+        f"    epsilon={settings.epsilon}, delta={settings.delta},",
         f"    out={places['--out']!r},",
     ]
-    if request.public:
-        lines.append(f"    public={printable(request.public)!r},")
-    if request.dataset:
-        book = f"admeasure.ChargeTo({request.ledger!r}, {request.dataset!r})"
+    if settings.public:
+        lines.append(f"    public={printable(settings.public)!r},")
+    if settings.dataset:
+        book = f"admeasure.ChargeTo({settings.ledger!r}, {settings.dataset!r})"
         lines.append(f"    charge_to={book},")
     return _near(command_line(argv), "\n".join([*lines, ")"]))
 

@@ -89,7 +89,7 @@ def _next_step(table: TableFolder, state: dict[str, Any]) -> str:
 
 def _run(run: RunFolder) -> dict[str, Any]:
     try:
-        request = run.request
+        request = run.settings
     except (Damaged, FileNotFoundError):
         return {"number": run.number, "state": "damaged", "mechanism": "", "epsilon": ""}
     return {
@@ -159,7 +159,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
 
 def run(table: TableFolder, found: RunFolder) -> Page:
     release = asking.load(found.release) if found.state == runs.DONE else None
-    made = code.for_run(found.request, found.path)
+    made = code.for_run(found.settings, found.path)
     return _page(
         "run.html.j2",
         title=f"Run {found.number}",

@@ -24,7 +24,7 @@ from admeasure.mechanisms import build
 from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
-from admeasure.reporting.facts import Round, rounds
+from admeasure.reporting.facts import RoundFacts, rounds
 from admeasure.run import JOURNAL
 from admeasure.untrusted import rational
 from admeasure.web import worker
@@ -47,7 +47,7 @@ UNSETTLED = "Its release is written. Continue it, so that it is settled with the
 
 
 @dataclass(frozen=True)
-class Request:
+class RunSettings:
     """What a run was asked for; `rule` is empty where the workload is a list."""
 
     data: str
@@ -64,25 +64,25 @@ class Request:
     attempt: int = 1
 
     @classmethod
-    def of(cls, path: Path) -> Request:
-        """The request in a file; its texts are settings and never a command."""
+    def of(cls, path: Path) -> RunSettings:
+        """The settings in a file; its texts are settings and never a command."""
         stored = read_json(path)
         known = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
         try:
-            request = cls(**known)
+            settings = cls(**known)
         except TypeError:
             raise damaged(path, "parts of it are missing") from None
         texts = [v for v in known.values() if isinstance(v, str)]
-        options = request.options if isinstance(request.options, dict) else {"": 0}
+        options = settings.options if isinstance(settings.options, dict) else {"": 0}
         if (
             len(texts) != 9
             or not all(isinstance(v, str) for v in options.values())
-            or type(request.rho) not in (int, float)
-            or type(request.attempt) is not int
+            or type(settings.rho) not in (int, float)
+            or type(settings.attempt) is not int
             or any(text.startswith("-") for text in texts)
         ):
             raise damaged(path, "parts of it are of another kind")
-        return request
+        return settings
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ class RunFolder:
         return self.path / "release"
 
     @property
-    def request(self) -> Request:
-        return Request.of(self.path / worker.RUN)
+    def settings(self) -> RunSettings:
+        return RunSettings.of(self.path / worker.RUN)
 
     @property
     def workload(self) -> str:
         """The workload as the command line takes it."""
-        return self.request.rule or str(self.path / "workload.toml")
+        return self.settings.rule or str(self.path / "workload.toml")
 
     @property
     def code(self) -> int | None:
@@ -178,36 +178,36 @@ def with_nonce(table: TableFolder, nonce: str) -> RunFolder | None:
     """The run that this nonce has started."""
     for run in all_runs(table):
         try:
-            if run.request.nonce == nonce:
+            if run.settings.nonce == nonce:
                 return run
         except Damaged:
             continue
     return None
 
 
-def prepare(table: TableFolder, request: Request, schema: str, workload: str) -> RunFolder:
+def prepare(table: TableFolder, settings: RunSettings, schema: str, workload: str) -> RunFolder:
     """A folder for a run, with all that it needs. The table must be held."""
     number = max((int(p.name) for p in table.runs.iterdir() if p.name.isdecimal()), default=0) + 1
     path = table.runs / str(number)
     path.mkdir(mode=0o700)
     write_private(path / "schema.toml", schema)
     write_private(path / "workload.toml", workload)
-    write_json(path / worker.RUN, asdict(request))
+    write_json(path / worker.RUN, asdict(settings))
     return RunFolder(path)
 
 
-def command(request: Request, path: Path) -> list[str]:
+def command(settings: RunSettings, path: Path) -> list[str]:
     """The arguments of `admeasure` that make this run: always a `fit`, with known options."""
-    build(request.mechanism, request.options)  # refuses an option that is not the mechanism's
-    workload = request.rule or str(path / "workload.toml")
-    argv = ["fit", request.data, "--schema", str(path / "schema.toml"), "--workload", workload]
-    argv += ["--epsilon", request.epsilon, "--delta", request.delta]
-    argv += ["--mechanism", request.mechanism, "--out", str(path / "release")]
-    if request.public:
-        argv += ["--public", request.public]
-    if request.dataset:
-        argv += ["--ledger", request.ledger, "--dataset", request.dataset]
-    for name, value in request.options.items():
+    build(settings.mechanism, settings.options)  # refuses an option that is not the mechanism's
+    workload = settings.rule or str(path / "workload.toml")
+    argv = ["fit", settings.data, "--schema", str(path / "schema.toml"), "--workload", workload]
+    argv += ["--epsilon", settings.epsilon, "--delta", settings.delta]
+    argv += ["--mechanism", settings.mechanism, "--out", str(path / "release")]
+    if settings.public:
+        argv += ["--public", settings.public]
+    if settings.dataset:
+        argv += ["--ledger", settings.ledger, "--dataset", settings.dataset]
+    for name, value in settings.options.items():
         argv += [f"--{name}", value]
     return argv
 
@@ -218,12 +218,12 @@ def resume(run: RunFolder, seen: int) -> None:
     with locked(run.path / ".lock"):
         if run.state in (RUNNING, DONE):
             return
-        request = run.request
-        if seen != request.attempt:
+        settings = run.settings
+        if seen != settings.attempt:
             raise Stale("This run was continued elsewhere. Reload the page to see it.")
         if not run.resumable:
             raise UsageError("This run cannot be continued. Start a new one.")
-        write_json(run.path / worker.RUN, asdict(replace(request, attempt=request.attempt + 1)))
+        write_json(run.path / worker.RUN, asdict(replace(settings, attempt=settings.attempt + 1)))
         (run.path / worker.ENDED).unlink(missing_ok=True)
         spawn(run)
 
@@ -268,7 +268,7 @@ def _wait_for_lock(run: RunFolder, process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class Progress:
+class FollowedJournal:
     """A run's journal, read as it grows."""
 
     run: RunFolder
@@ -290,12 +290,12 @@ class Progress:
         self.events += found
         self._offset += used
 
-    def rounds(self) -> tuple[Round, ...]:
+    def rounds(self) -> tuple[RoundFacts, ...]:
         return rounds(self.events, self._rho)
 
     @property
     def _rho(self) -> float:
-        return float(self.run.request.rho)
+        return float(self.run.settings.rho)
 
     @property
     def spent(self) -> float:
@@ -323,7 +323,7 @@ def _parsed(raw: bytes) -> tuple[list[dict[str, Any]], int]:
     return found, used
 
 
-def described(rounds_: Sequence[Round], most: int = 200) -> list[dict[str, Any]]:
+def described(rounds_: Sequence[RoundFacts], most: int = 200) -> list[dict[str, Any]]:
     """Rounds as plain data, the latest last."""
     return [
         {

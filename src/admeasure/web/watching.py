@@ -21,7 +21,7 @@ class Watched:
 
     def __init__(self, run: runs.RunFolder) -> None:
         self._run = run
-        self._progress = runs.Progress(run)
+        self._progress = runs.FollowedJournal(run)
         self._domain = Schema.load(run.path / "schema.toml").domain
         self._marginals = parse_workload(run.workload, self._domain).marginals()
         self._seen = -1
@@ -36,7 +36,7 @@ class Watched:
             "state": state,
             "message": damage or (self._run.message if ended_badly else ""),
             "resumable": self._run.resumable,
-            "attempt": self._run.request.attempt,
+            "attempt": self._run.settings.attempt,
             **self._told,
         }
 

@@ -22,7 +22,7 @@ from admeasure.terminal.exits import guarded, resumable
 from admeasure.web.kept import write_json
 
 if TYPE_CHECKING:
-    from admeasure.web.runs import Request
+    from admeasure.web.runs import RunSettings
 
 LOCK, RUN, ENDED, ERRORS, OUTPUT = "lock", "run.json", "ended.json", "errors.txt", "output.txt"
 REPORT = "report.html"
@@ -69,18 +69,18 @@ def _work(folder: Path) -> int:
     from admeasure.web.runs import RunFolder
 
     try:
-        request = RunFolder(folder).request
+        settings = RunFolder(folder).settings
     except AdmeasureError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    texts = [request.data, request.public, request.ledger, *request.options.values()]
-    code = guarded(lambda: _fit(request, folder), texts)
+    texts = [settings.data, settings.public, settings.ledger, *settings.options.values()]
+    code = guarded(lambda: _fit(settings, folder), texts)
     if code == 0:
-        guarded(lambda: _report(request, folder), texts)
+        guarded(lambda: _report(settings, folder), texts)
     return code
 
 
-def _fit(request: Request, folder: Path) -> None:
+def _fit(settings: RunSettings, folder: Path) -> None:
     from admeasure.mechanisms import build
     from admeasure.release.store import partial_folder
     from admeasure.run import ChargeTo
@@ -90,27 +90,27 @@ def _fit(request: Request, folder: Path) -> None:
     release = folder / "release"
     try:
         fit(
-            request.data,
+            settings.data,
             folder / "schema.toml",
-            workload=request.rule or folder / "workload.toml",
-            mechanism=build(request.mechanism, request.options),
-            epsilon=number(request.epsilon, "epsilon"),
-            delta=number(request.delta, "delta"),
-            public=request.public or None,
+            workload=settings.rule or folder / "workload.toml",
+            mechanism=build(settings.mechanism, settings.options),
+            epsilon=number(settings.epsilon, "epsilon"),
+            delta=number(settings.delta, "delta"),
+            public=settings.public or None,
             out=release,
-            charge_to=ChargeTo(request.ledger, request.dataset) if request.dataset else None,
-            resume=request.attempt > 1,
+            charge_to=ChargeTo(settings.ledger, settings.dataset) if settings.dataset else None,
+            resume=settings.attempt > 1,
             progress=True,
         )
     except KeyboardInterrupt:
         raise resumable(partial_folder(release)) from None
 
 
-def _report(request: Request, folder: Path) -> None:
+def _report(settings: RunSettings, folder: Path) -> None:
     from admeasure.verbs.report import report
 
-    book = request.ledger or None
-    report(folder / "release", folder / REPORT, ledger=book, overwrite=True)
+    book = settings.ledger or None
+    report(folder / "release", folder / REPORT, book=book, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from admeasure.queries import Predicate
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.network.training import State, Trained, TrainingOptions
+    from admeasure.families.network.training import Trained, TrainingOptions, TrainingState
     from admeasure.families.products.placement import Tiling
 
 
@@ -68,11 +68,11 @@ class NetworkModel:
         return replace(self, products=replace(self.products, P=P), generator=generator)
 
     @property
-    def state(self) -> State:
+    def state(self) -> TrainingState:
         """Where training goes on."""
-        from admeasure.families.network.training import State
+        from admeasure.families.network.training import TrainingState
 
-        return State(self.generator.parameters, self.generator.noise, self.memory)
+        return TrainingState(self.generator.parameters, self.generator.noise, self.memory)
 
     def trained(self, made: Trained) -> NetworkModel:
         """The model after training."""

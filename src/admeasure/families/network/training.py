@@ -80,7 +80,7 @@ class Pace(NamedTuple):
         return pace, replace(how, learning_rate=0.0, steps=0, least=0, floor=0.0)
 
 
-class State(NamedTuple):
+class TrainingState(NamedTuple):
     """Where a fit begins: parameters, noise, and what Adam remembers (None: nothing yet)."""
 
     parameters: Any
@@ -88,28 +88,30 @@ class State(NamedTuple):
     memory: Any = None
 
 
-def fit(state: State, blocks: Any, data: Measured, how: TrainingOptions) -> Trained:
+def fit(state: TrainingState, blocks: Any, data: Measured, how: TrainingOptions) -> Trained:
     """Train on squared errors until they are those of noise."""
     return _fit(_ready(state), blocks, data, *Pace.of(how))
 
 
 def fit_worst(
-    state: State, blocks: Any, data: Measured, gamma: float, how: TrainingOptions
+    state: TrainingState, blocks: Any, data: Measured, gamma: float, how: TrainingOptions
 ) -> Trained:
     """Train on the absolute errors of at least `gamma`, in shares, until there is none."""
     return _fit_worst(_ready(state), blocks, data, np.float32(gamma), *Pace.of(how))
 
 
-def _ready(state: State) -> State:
+def _ready(state: TrainingState) -> TrainingState:
     p = jax.tree.map(jnp.asarray, state.parameters)
     memory = state.memory
     if memory is None:
         memory = optax.scale_by_adam().init(p)
-    return State(p, jnp.asarray(state.noise), memory)
+    return TrainingState(p, jnp.asarray(state.noise), memory)
 
 
 @partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
-def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: TrainingOptions) -> Trained:
+def _fit(
+    state: TrainingState, blocks: Any, data: Measured, pace: Pace, how: TrainingOptions
+) -> Trained:
     def objective(p: Any, z: Any) -> Any:
         value = squared(product_rows(p, z, blocks), data)
         return value, value
@@ -125,7 +127,7 @@ def _fit(state: State, blocks: Any, data: Measured, pace: Pace, how: TrainingOpt
 
 @partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
 def _fit_worst(
-    state: State, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: TrainingOptions
+    state: TrainingState, blocks: Any, data: Measured, gamma: Any, pace: Pace, how: TrainingOptions
 ) -> Trained:
     def objective(p: Any, z: Any) -> Any:
         assert data.cells is not None
@@ -134,7 +136,9 @@ def _fit_worst(
     return _loop(state, objective, lambda worst, _: worst >= gamma, pace, how)
 
 
-def _loop(state: State, objective: Any, more: Any, pace: Pace, how: TrainingOptions) -> Trained:
+def _loop(
+    state: TrainingState, objective: Any, more: Any, pace: Pace, how: TrainingOptions
+) -> Trained:
     """`objective` gives the loss and the number that `more` and the choice of the best go by."""
     adam = optax.scale_by_adam()
     key = jax.random.key(how.seed)

@@ -28,7 +28,7 @@ from admeasure.families.graphical.estimation.residuals import (
     said,
     subsets,
 )
-from admeasure.families.graphical.estimation.statistics import Statistic, impossible
+from admeasure.families.graphical.estimation.statistics import CliqueStatistic, impossible
 from admeasure.families.graphical.inference.calibration import ContradictionError
 from admeasure.families.graphical.inference.contraction import Contraction
 from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, project
@@ -51,7 +51,7 @@ class Dual:
     def __init__(
         self,
         tree: JunctionTree,
-        statistics: Sequence[Statistic],
+        statistics: Sequence[CliqueStatistic],
         zeros: Sequence[Zeros],
         total: float,
         ratio: float,

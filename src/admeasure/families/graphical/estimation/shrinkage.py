@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 
 from admeasure.families.graphical.estimation.residuals import centred, closure, said, subsets
-from admeasure.families.graphical.estimation.statistics import Statistic, impossible
+from admeasure.families.graphical.estimation.statistics import CliqueStatistic, impossible
 from admeasure.families.graphical.inference.tables import aligned, project
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 from admeasure.families.graphical.structure.zeros import Zeros
@@ -53,11 +53,11 @@ Posteriors = Mapping[Clique, Posterior]
 
 def shrunk(
     levels: Sequence[int],
-    statistics: Sequence[Statistic],
+    statistics: Sequence[CliqueStatistic],
     zeros: Sequence[Zeros],
     total: float,
     known: Posteriors,
-) -> tuple[tuple[Statistic, ...], Posteriors]:
+) -> tuple[tuple[CliqueStatistic, ...], Posteriors]:
     """The statistics with their effects of one and two columns shrunk, and the posteriors.
 
     `known`: posteriors of an earlier call, used again where little was measured since.
@@ -111,7 +111,9 @@ def _ratio(wanted: np.ndarray, have: np.ndarray) -> np.ndarray:
     return np.divide(wanted, have, out=np.ones_like(have), where=have > 0)
 
 
-def _with_effects(statistic: Statistic, posteriors: Posteriors, total: float) -> Statistic:
+def _with_effects(
+    statistic: CliqueStatistic, posteriors: Posteriors, total: float
+) -> CliqueStatistic:
     clique, mean = statistic.clique, statistic.mean
     table = mean + (total - mean.sum()) / mean.size
     for subset in subsets(clique):

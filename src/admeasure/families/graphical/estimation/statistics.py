@@ -28,7 +28,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Statistic:
+class CliqueStatistic:
     """All that was measured of one clique. `mean` is 0 in cells that cannot occur."""
 
     clique: Clique
@@ -39,7 +39,7 @@ class Statistic:
 
 def combine(
     levels: Sequence[int], observations: Iterable[Observation], zeros: Sequence[Zeros] = ()
-) -> tuple[Statistic, ...]:
+) -> tuple[CliqueStatistic, ...]:
     """One statistic for each distinct clique, in lexicographic order of the cliques."""
     for zero in zeros:
         _check_shape(levels, zero.clique, zero.mask)
@@ -62,7 +62,7 @@ def combine(
     for clique in sorted(weighted):
         possible = ~impossible(levels, clique, zeros)
         mean = np.where(possible, weighted[clique] / precision[clique], 0.0)
-        statistics.append(Statistic(clique, mean, precision[clique] ** -0.5, possible))
+        statistics.append(CliqueStatistic(clique, mean, precision[clique] ** -0.5, possible))
     return tuple(statistics)
 
 
@@ -76,7 +76,7 @@ def impossible(levels: Sequence[int], clique: Clique, zeros: Iterable[Zeros]) ->
     return mask
 
 
-def estimate_total(statistics: Iterable[Statistic]) -> float:
+def estimate_total(statistics: Iterable[CliqueStatistic]) -> float:
     """The number of rows: inverse-variance mean of the marginals' sums, and at least 1.
 
     A sum of m cells has variance m sigma^2; cells that cannot occur are left out.
