@@ -22,6 +22,7 @@ import pytest
 from admeasure import families
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
+from admeasure.families import Codes
 from admeasure.families.answers import AnswersModel
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.explicit import ExplicitModel
@@ -36,6 +37,7 @@ from admeasure.families.reweighting import MultiplicativeWeights
 from admeasure.families.support import Records, SupportModel
 from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal
+from admeasure.release.search import Target, improve, targets_of
 from admeasure.schema import Zero
 
 DOMAIN = Domain(("d", "b", "a", "c"), (2, 3, 4, 3))  # not in alphabetical order
@@ -287,6 +289,28 @@ def test_rows_lie_in_the_domain_follow_the_model_and_come_of_the_seed_alone(
         # A seed is fixed; of independent draws a cell would be outside with probability 2e-9.
         room = 6 * np.sqrt(3000 * share * (1 - share)) + 2
         assert np.all(np.abs(drawn - 3000 * share) <= room)
+
+
+@each_with_rows
+def test_a_search_brings_rows_nearer_to_the_model_and_into_no_zero(
+    case: Case, learned: Get
+) -> None:
+    model = learned(case)
+    near = targets_of(model, dict.fromkeys(case.known, 1.0), 700, [])
+    rng = np.random.default_rng(2)
+    drawn = model.sample(700, rng)
+    found = improve(drawn, DOMAIN, [*near, Target.closed(ZERO)], rng)
+    assert not ZERO.mask[found["a"], found["b"]].any()
+
+    def distance(rows: Codes) -> float:
+        total = 0.0
+        for target in near:
+            counts = np.zeros(target.counts.shape)
+            np.add.at(counts, tuple(rows[c] for c in target.columns), 1)
+            total += ((counts - target.counts) ** 2 / (target.counts + 1)).sum()
+        return total
+
+    assert distance(found) < distance(drawn)
 
 
 @each

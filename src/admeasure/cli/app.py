@@ -107,6 +107,18 @@ def sample(
         int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
     ] = None,
     *,
+    search: Annotated[
+        bool | None,
+        typer.Option(
+            "--search/--no-search",
+            help="Bring the rows' counts nearer to the model's answers; where it is quick, if not "
+            "told.",
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", metavar="S", help="End the search after this time."),
+    ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option("--spreadsheet-safe", help="Mark CSV texts that would run as formulas."),
@@ -117,7 +129,17 @@ def sample(
     """Write synthetic rows. Costs no budget."""
     from admeasure.cli.sample import show
 
-    show(release, out, rows, seed, safe=spreadsheet_safe, force=force, json=json)
+    show(
+        release,
+        out,
+        rows,
+        seed,
+        search=search,
+        max_seconds=max_seconds,
+        safe=spreadsheet_safe,
+        force=force,
+        json=json,
+    )
 
 
 @app.command()

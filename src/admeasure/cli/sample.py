@@ -19,6 +19,8 @@ def show(
     rows: int | None,
     seed: int | None,
     *,
+    search: bool | None,
+    max_seconds: float | None,
     safe: bool,
     force: bool,
     json: bool,
@@ -32,10 +34,13 @@ def show(
         raise UsageError(f"-n must not be negative; it is {rows}.")
     release = Release.load(path)
     count = release.rows if rows is None else rows
+    searched = release.searches(count) if search is None else search
     with progress() as make:
         tell = make(f"sampling {count:,} rows")
-        columns = release.sample_columns(count, seed=seed)
-        tell(0.5)
+        columns = release.sample_columns(
+            count, seed=seed, search=searched, max_seconds=max_seconds, tell=lambda p: tell(0.9 * p)
+        )
+        tell(0.9)
         write_table(safe_columns(columns) if safe else columns, out, quote_texts=safe)
         tell(1.0)
     risky = [] if safe or not csv else columns_with_formulas(release.schema)
@@ -46,7 +51,8 @@ def show(
         )
     stamp = release.certificate.stamp
     if json:
-        say_json({"rows": count, "columns": list(columns), "file": str(out), "stamp": stamp})
+        said = {"rows": count, "columns": list(columns), "file": str(out), "stamp": stamp}
+        say_json(said | {"search": searched})
         return
     if stamp:
         banner(stamp)

@@ -6,8 +6,9 @@ Everything here is computed from noisy measurements and public facts; using it c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -17,13 +18,15 @@ from admeasure.bounds import Answer, Bound, Evidence
 from admeasure.certificate import Certificate, registry_yaml
 from admeasure.domain import Columns, canonical
 from admeasure.errors import UsageError, WorkloadError
-from admeasure.families import Model
+from admeasure.families import Codes, Model
+from admeasure.limits import Limits
 from admeasure.measurement import Measurement
 from admeasure.privacy.journal import Event
 from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.display import Counts, release_html
 from admeasure.release.reading import parts
+from admeasure.release.search import improve, is_worthwhile, target_weights, targets_of
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
 from admeasure.schema.spreadsheet import safe_columns
@@ -62,27 +65,75 @@ class Release:
         rows: int | None = None,
         *,
         seed: int | None = None,
+        search: bool | None = None,
+        max_seconds: float | None = None,
         as_: Library | None = None,
         spreadsheet_safe: bool = False,
     ) -> Any:
         """Synthetic rows, as many as the table is believed to have where none are asked for.
 
         They come in the type of the frame that was fitted, as a dict of columns where there was
-        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here. With
-        `spreadsheet_safe` texts that a spreadsheet would run as formulas have an apostrophe in
-        front (`admeasure.schema.spreadsheet`).
+        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here. A local
+        `search` then changes values so that the rows' counts come nearer to the model's answers
+        (`admeasure.release.search`); unless told, where it is quick (`searches`). After
+        `max_seconds` it ends with the rows it has. With `spreadsheet_safe` texts that a
+        spreadsheet would run as formulas have an apostrophe in front
+        (`admeasure.schema.spreadsheet`).
         """
         like = self.like if as_ is None else frame_of(as_)
-        columns = self.sample_columns(rows, seed=seed)
+        columns = self.sample_columns(rows, seed=seed, search=search, max_seconds=max_seconds)
         return to_frame(safe_columns(columns) if spreadsheet_safe else columns, like)
 
-    def sample_columns(self, rows: int | None = None, *, seed: int | None = None) -> dict[str, Any]:
-        """The same, as a dict of columns."""
+    def sample_columns(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        search: bool | None = None,
+        max_seconds: float | None = None,
+        tell: Callable[[float], None] | None = None,
+    ) -> dict[str, Any]:
+        """The same, as a dict of columns; `tell` hears which part of the search is done."""
+        rng = np.random.default_rng(seed)
+        codes = self._codes(rows, rng, search=search, max_seconds=max_seconds, tell=tell)
+        return self.schema.decode(codes, rng)
+
+    def sample_codes(
+        self, rows: int | None = None, *, seed: int | None = None, search: bool | None = None
+    ) -> Codes:
+        """The same, as codes: what `sample_columns` turns into values."""
+        return self._codes(rows, np.random.default_rng(seed), search=search)
+
+    def _codes(
+        self,
+        rows: int | None,
+        rng: np.random.Generator,
+        *,
+        search: bool | None,
+        max_seconds: float | None = None,
+        tell: Callable[[float], None] | None = None,
+    ) -> Codes:
         count = self.rows if rows is None else rows
         if count < 0:
             raise UsageError(f"The number of rows must not be negative; it is {count}.")
-        rng = np.random.default_rng(seed)
-        return self.schema.decode(self.model.sample(count, rng), rng)
+        limits = Limits(seconds=max_seconds)
+        codes = self.model.sample(count, rng)
+        if not (self.searches(count) if search is None else search):
+            return codes
+        targets = targets_of(self.model, self._target_weights, count, self.schema.zeros)
+        return improve(
+            codes, self.schema.domain, targets, rng, seconds=limits.seconds, tell=tell or _silent
+        )
+
+    def searches(self, rows: int | None = None) -> bool:
+        """Whether this many rows are searched where nobody says: by public sizes alone."""
+        count = self.rows if rows is None else rows
+        return is_worthwhile(self.schema.domain, self._target_weights, count)
+
+    @cached_property
+    def _target_weights(self) -> dict[Columns, float]:
+        measured = {measurement.query.columns for measurement in self.measurements}
+        return target_weights(self.schema.domain, self.workload, measured)
 
     def marginal(self, columns: Sequence[str]) -> Counts:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
@@ -217,6 +268,10 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a release; a damaged or foreign folder is a `ReleaseError`."""
         return cls(**parts(Path(path)))
+
+
+def _silent(part: float) -> None:
+    """Progress that nobody hears."""
 
 
 def _selection_record(selection: Selection) -> dict[str, Any]:

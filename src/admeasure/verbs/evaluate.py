@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from admeasure.errors import UsageError
 from admeasure.evaluation import NOT_PRIVATE, Errors, compare
 from admeasure.evaluation.future import FutureError, future_error
@@ -94,7 +92,7 @@ def _table(target: Any, schema: Schema) -> Callable[..., Any]:
 
 def counts_of_rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:
     """Counts of as many synthetic rows."""
-    codes = release.model.sample(rows, np.random.default_rng(seed))
+    codes = release.sample_codes(rows, seed=seed)
     return MemorySource.from_codes(codes, without_unit(release.schema)).counts
 
 
