@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import importlib.machinery
@@ -61,6 +62,14 @@ def test_every_name_is_listed_and_can_be_had() -> None:
     for name in admeasure.__all__:
         assert getattr(admeasure, name) is not None
     assert {name.replace("-", "_") for name in REGISTRY} <= set(admeasure.__all__)
+
+
+def test_a_type_checker_is_told_every_name() -> None:
+    source = ast.parse(Path(admeasure.__file__).read_text())
+    blocks = [node for node in source.body if isinstance(node, ast.If)]
+    (told,) = (node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING")
+    names = [a.asname for node in told.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    assert sorted(names, key=str) == sorted(admeasure.__all__)
 
 
 def test_a_type_checker_knows_the_options_of_a_mechanism(tmp_path: Path) -> None:

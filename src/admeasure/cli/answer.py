@@ -11,6 +11,7 @@ from admeasure.errors import UsageError
 from admeasure.release import Answer, Release
 from admeasure.reporting.verdicts import lines as conclusion_lines
 from admeasure.terminal.console import banner, say, say_json, table
+from admeasure.verbs.answer import answer
 from admeasure.workload import load_questions
 
 
@@ -27,7 +28,7 @@ def show(
     release = Release.load(path)
     questions = [] if queries is None else load_questions(queries, release.schema)
     stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    answers = release.answer(questions, confidence=confidence) if questions else []
+    answers = answer(release, questions, confidence=confidence) if questions else []
     verdicts = check_all(release, stated, confidence=confidence)
     stamp = release.certificate.stamp
     if json:
@@ -71,20 +72,20 @@ EXPLAINED = (
 )
 
 
-def _record(answer: Answer, rows: int) -> dict[str, Any]:
+def _record(given: Answer, rows: int) -> dict[str, Any]:
     share = {
         f"share{suffix}": value / rows if rows else None
-        for suffix, value in (("", answer.value), ("_low", answer.low), ("_high", answer.high))
+        for suffix, value in (("", given.value), ("_low", given.low), ("_high", given.high))
     }
     return {
-        "name": answer.name,
-        "value": answer.value,
-        "low": answer.low,
-        "high": answer.high,
+        "name": given.name,
+        "value": given.value,
+        "low": given.low,
+        "high": given.high,
         **share,
-        "kind": answer.kind,
+        "kind": given.kind,
     }
 
 
-def _percent(answer: Answer, release: Release) -> str:
-    return f"{100 * answer.value / release.rows:.2f}%" if release.rows else ""
+def _percent(given: Answer, release: Release) -> str:
+    return f"{100 * given.value / release.rows:.2f}%" if release.rows else ""

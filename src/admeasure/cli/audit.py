@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from admeasure.auditing.release import audit_release, record
+from admeasure.auditing.release import record
 from admeasure.terminal.console import banner, error, say, say_json
+from admeasure.verbs.audit import audit
 
 INVALID = 3
 SHOWN = 5
@@ -14,7 +15,7 @@ SHOWN = 5
 
 def show(path: Path, *, json: bool) -> int:
     """The exit code: 0 where every claim holds, else 3 with what failed."""
-    found = audit_release(path)
+    found = audit(path)
     if json:
         say_json({"release": str(path), **record(found)})
         return 0 if found.holds else INVALID

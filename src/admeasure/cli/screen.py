@@ -8,7 +8,6 @@ from pathlib import Path
 
 from admeasure.errors import UsageError
 from admeasure.run import ChargeTo
-from admeasure.schema import Schema
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import banner, say, say_json, table, warn
 from admeasure.verbs.screen import Screening
@@ -42,7 +41,7 @@ def show(
         found = run_screen(
             data,
             names,
-            Schema.load(schema_path),
+            schema_path,
             workload=workload,
             epsilon=epsilon,
             delta=delta,

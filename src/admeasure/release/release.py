@@ -33,7 +33,7 @@ from admeasure.schema.spreadsheet import safe_columns
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question, Workload, load_questions, question
 
-Asked = Mapping[str, Any] | Question | Query
+QuestionLike = Mapping[str, Any] | Question | Query
 """One question: conditions, or a query, with a name or without."""
 
 STORED_FACTS = ("rounds", "model_megabytes")
@@ -148,13 +148,16 @@ class Release:
         return Counts.of(turned, columns, [self.schema.column(c).labels for c in columns])
 
     @overload
-    def answer(self, questions: Asked, *, confidence: float = 0.95) -> Answer: ...
+    def answer(self, questions: QuestionLike, *, confidence: float = 0.95) -> Answer: ...
     @overload
     def answer(
-        self, questions: Sequence[Asked] | str | Path, *, confidence: float = 0.95
+        self, questions: Sequence[QuestionLike] | str | Path, *, confidence: float = 0.95
     ) -> list[Answer]: ...
     def answer(
-        self, questions: Asked | Sequence[Asked] | str | Path, *, confidence: float = 0.95
+        self,
+        questions: QuestionLike | Sequence[QuestionLike] | str | Path,
+        *,
+        confidence: float = 0.95,
     ) -> Answer | list[Answer]:
         """A question with its answer and an interval that holds with this confidence; the answers
         of several, or of a query file.
@@ -169,7 +172,7 @@ class Release:
             return answer
         return self.evidence.answers([self._question(q) for q in questions], confidence)
 
-    def _question(self, asked: Asked) -> Question:
+    def _question(self, asked: QuestionLike) -> Question:
         if isinstance(asked, Mapping):
             return question(asked, self.schema)
         return asked if isinstance(asked, Question) else Question(str(asked), asked)

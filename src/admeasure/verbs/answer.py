@@ -4,18 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from admeasure.release import Answer
-from admeasure.release.release import Asked
+from admeasure.release.release import QuestionLike
 from admeasure.verbs.given import GivenRelease, release_of
 
 
+@overload
+def answer(
+    release: GivenRelease, questions: QuestionLike, *, confidence: float = 0.95
+) -> Answer: ...
+@overload
 def answer(
     release: GivenRelease,
-    questions: Asked | Sequence[Asked] | str | Path,
+    questions: Sequence[QuestionLike] | str | Path,
+    *,
+    confidence: float = 0.95,
+) -> list[Answer]: ...
+def answer(
+    release: GivenRelease,
+    questions: QuestionLike | Sequence[QuestionLike] | str | Path,
     *,
     confidence: float = 0.95,
 ) -> Answer | list[Answer]:
-    """The answer to a question, or those to several, each with its interval; see
-    `Release.answer`."""
+    """The answer to a question, or those to several or to a query file, each with an interval that
+    holds the true count with this confidence. Asking costs nothing.
+
+    `release` may be a folder. A question is a dict of conditions that must all hold: a value, a
+    list of values, or a range with both ends included (see `Release.answer`).
+
+    >>> import admeasure
+    >>> schema = admeasure.Schema.coded("people", {"sex": 2, "smokes": 2})
+    >>> table = {"sex": [0, 1] * 500, "smokes": [0, 0, 0, 1] * 250}
+    >>> release = admeasure.fit(table, schema, workload="all-2way", mechanism=admeasure.aim(),
+    ...                         epsilon=100, delta=1e-9)
+    >>> found = admeasure.answer(release, {"sex": 1, "smokes": 1})
+    >>> found.low < 250 < found.high, found.kind
+    (True, 'supported')
+    """
     return release_of(release).answer(questions, confidence=confidence)

@@ -14,6 +14,9 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
 
     Names columns and rules, never a value. That a rule is broken is knowledge of the table: for
     whoever holds it.
+
+    >>> check("people.csv", "schema.toml")  # doctest: +SKIP
+    []
     """
     schema = schema_of(schema)
     found = find_problems(data, schema)

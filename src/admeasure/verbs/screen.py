@@ -51,10 +51,10 @@ from admeasure.public.mixture import best_mixture
 from admeasure.public.read import check_apart, read_public
 from admeasure.queries import Marginal, Query
 from admeasure.run import ChargeTo
-from admeasure.schema import Schema
 from admeasure.sources.open import held, open_source
 from admeasure.unit import Unit
-from admeasure.workload import Workload, parse_workload
+from admeasure.verbs.given import GivenSchema, GivenWorkload, schema_of, workload_of
+from admeasure.workload import Workload
 
 TOLERANCE = 0.1
 """Rows by which a computed best-mixture error may be too high."""
@@ -137,9 +137,9 @@ class Screening:
 def screen(
     data: Any,
     candidates: Mapping[str, Any],
-    schema: Schema,
+    schema: GivenSchema,
     *,
-    workload: Workload | str,
+    workload: GivenWorkload,
     epsilon: float,
     delta: float,
     fit_epsilon: float = 1.0,
@@ -150,6 +150,10 @@ def screen(
     seed: int | None = None,
 ) -> Screening:
     """Rank public tables by how well their best reweighting could answer the workload.
+
+    `candidates` are public tables by name: paths, frames or dicts of columns. `fit_epsilon` is the
+    budget of the fit to come, with which a candidate is compared; at most `marginals` queries are
+    judged by.
 
     Released: one noisy number for each candidate (and the noisy number of rows where it is
     private), at a total cost of (epsilon, delta). Nothing is charged before every public table has
@@ -163,9 +167,8 @@ def screen(
         raise UsageError(f"The time limit must be positive; it is {time_limit:g}.")
     if charge_to is not None:
         refuse_unless_private(seed is None)
-    if not isinstance(workload, Workload):
-        workload = parse_workload(workload, schema.domain)
-    workload.validate(schema.domain)
+    schema = schema_of(schema)
+    workload = workload_of(workload, schema)
     rho, fit_rho = Fraction(rho_of(epsilon, delta)), Fraction(rho_of(fit_epsilon, delta))
     queries = _some(workload, marginals)
     for table in candidates.values():
