@@ -7,12 +7,14 @@ private table, so it may be published with the release.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.ledger import Charge
 
 NOT_PRIVATE = "NOT PRIVATE: made with a seeded random generator, for tests and research only"
@@ -37,6 +39,7 @@ class Line:
     what: str
     times: int
     rho: float
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Certificate:
 
     `epsilon` and `delta` are what was asked for; `rho` is the zCDP budget they allow by the tight
     conversion (Canonne, Kamath and Steinke 2020); `rho_spent` is what the ledger charged, and
-    `epsilon_spent` what that means at `delta`.
+    `epsilon_spent` what that means at `delta`. `delta_spent` is the part of `delta` that steps
+    which may fail have used up, such as a threshold; only the rest of it converts rho.
     """
 
     mechanism: str
@@ -65,6 +69,7 @@ class Certificate:
     created: str
     version: str
     dataset: str | None = None
+    delta_spent: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -82,10 +87,11 @@ class Certificate:
             if self.neighbours == "add-remove"
             else f"replacing all rows of one {self.unit} by another's"
         )
+        share = f" and {self.delta_spent:.6g} of delta" if self.delta_spent else ""
         return (
             f"({self.epsilon:g}, {self.delta:g})-differential privacy under {change} "
             f"(at most {self.max_rows_per_unit} row{'s' if self.max_rows_per_unit > 1 else ''} "
-            f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}."
+            f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}{share}."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -97,9 +103,8 @@ class Certificate:
         known = {k: v for k, v in raw.items() if k in cls.__dataclass_fields__}
         found = _READER.validate_python(known)
         numbers = (found.epsilon, found.delta, found.rho, found.rho_spent, found.epsilon_spent)
-        if not all(
-            math.isfinite(x) and x >= 0 for x in (*numbers, *(c.rho for c in found.charges))
-        ):
+        charged = (x for c in found.charges for x in (c.rho, c.delta))
+        if not all(math.isfinite(x) and x >= 0 for x in (*numbers, found.delta_spent, *charged)):
             raise ValueError("a budget is not a number")
         return found
 
@@ -109,11 +114,17 @@ _READER = TypeAdapter(Certificate)
 
 def lines(charges: tuple[Charge, ...]) -> tuple[Line, ...]:
     """Charges by what they were for, in the order of their first occurrence."""
-    sums: dict[str, tuple[int, Fraction]] = {}
+    alike: dict[str, list[Cost]] = {}
     for charge in charges:
-        times, rho = sums.get(charge.what, (0, Fraction(0)))
-        sums[charge.what] = (times + 1, rho + charge.rho)
-    return tuple(Line(what, times, float(rho)) for what, (times, rho) in sums.items())
+        alike.setdefault(charge.what, []).append(charge.cost)
+    return tuple(
+        Line(what, len(costs), float(sum(costs[1:], costs[0])), _delta(costs))
+        for what, costs in alike.items()
+    )
+
+
+def _delta(costs: Sequence[Cost]) -> float:
+    return float(sum((cost.delta_share for cost in costs), Fraction(0)))
 
 
 def registry_yaml(certificate: Certificate, name: str, columns: tuple[str, ...]) -> str:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.account import RELEASED, RUNNING, Entry
 from admeasure.privacy.book import Book
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.journal import FileJournal, Mark
 
 
@@ -45,10 +45,10 @@ class Charges:
     def running(self) -> Entry:
         return next(entry for entry in self.entries() if entry.status == RUNNING)
 
-    def reserve(self, rho: Fraction) -> None:
+    def reserve(self, cost: Cost) -> None:
         number = self.book.reserve(
             self.dataset,
-            rho,
+            cost,
             mechanism=self.mechanism,
             release=f"{self.place} [{self.token}]",
             epsilon=self.epsilon,
@@ -56,7 +56,7 @@ class Charges:
         )
         self.reserved.append(number)
 
-    def take_up(self, journal: FileJournal, folder: Path, total: Fraction) -> None:
+    def take_up(self, journal: FileJournal, folder: Path, total: Cost) -> None:
         """Reserve what is not reserved yet, unless the journal is behind the book."""
         mine = self.entries()
         if any(entry.status == RELEASED for entry in mine):
@@ -73,7 +73,7 @@ class Charges:
                     "remove it and run anew; what was reserved stays charged."
                 )
         if not any(entry.status == RUNNING for entry in mine):
-            self.reserve(total - sum(entry.rho for entry in mine))
+            self.reserve(total - _sum(mine, total * 0))
 
     def commit(self) -> Callable[[Mark], None]:
         """What notes a mark of the journal in the book."""
@@ -88,22 +88,27 @@ class Charges:
 
         return note
 
-    def settle(self, spent: Fraction) -> None:
+    def settle(self, spent: Cost) -> None:
         """End the entry as released. What earlier entries of the run were charged is paid."""
         mine = self.entries()
         for entry in mine:
             if entry.status == RUNNING:
                 self.book.settle(entry.id, spent - _others(mine, entry))
 
-    def end_at(self, spent: Fraction, total: Fraction) -> None:
+    def end_at(self, spent: Cost, total: Cost) -> None:
         """End the entry without a release, at what was drawn, unless that is all."""
         if spent == total:
             return
         mine = self.entries()
         for entry in mine:
             if entry.status == RUNNING:
-                self.book.fail(entry.id, max(Fraction(0), spent - _others(mine, entry)))
+                others = _others(mine, entry)
+                self.book.fail(entry.id, spent - others if others <= spent else spent * 0)
 
 
-def _others(mine: list[Entry], entry: Entry) -> Fraction:
-    return sum((e.rho for e in mine if e.id != entry.id), Fraction(0))
+def _others(mine: list[Entry], entry: Entry) -> Cost:
+    return _sum([e for e in mine if e.id != entry.id], entry.cost * 0)
+
+
+def _sum(entries: list[Entry], nothing: Cost) -> Cost:
+    return sum((entry.cost for entry in entries), nothing)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
 from admeasure.families import Family, M, Model
 from admeasure.measurement import Measurement
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Query
 from admeasure.workload import Workload
@@ -26,13 +26,13 @@ M_contra = TypeVar("M_contra", bound=Model, contravariant=True)
 
 @dataclass(frozen=True)
 class Budget:
-    """What one round may spend, in rho.
+    """What one round may spend.
 
     `dull`: how many rounds in a row before it taught little, where the schedule minds that.
     """
 
-    select: Fraction
-    measure: Fraction
+    select: Cost
+    measure: Cost
     dull: int = 0
 
 
@@ -49,7 +49,7 @@ class Round(Generic[M]):
 class Schedule(Protocol):
     """What the next round may spend, from what is left and what the last round showed."""
 
-    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None: ...
+    def next(self, remaining: Cost, last: Round[Any] | None) -> Budget | None: ...
 
 
 class Selector(Protocol[M_contra]):

@@ -25,7 +25,6 @@ import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -43,13 +42,13 @@ from admeasure.mechanisms import Mechanism
 from admeasure.planning.mechanism import options_of
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.bookfile import UNUSABLE, BudgetInDoubt
-from admeasure.privacy.convert import rho_of
+from admeasure.privacy.cost import Cost, budget_of
 from admeasure.privacy.journal import FileJournal, Journal, Mark, flush_folder, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
 from admeasure.release import Release, store
 from admeasure.schema import Schema
-from admeasure.untrusted import rational, read_json
+from admeasure.untrusted import read_json
 from admeasure.workload import Workload
 
 SETTINGS, FINISHED, JOURNAL = "run.json", "finished.json", "journal.jsonl"
@@ -89,11 +88,11 @@ class Request:
         self.limits.require(needs, self.mechanism.name)
         if self.charge_to is not None:
             refuse_unless_private(self.seed is None)
-        rho_of(self.epsilon, self.delta)  # refuses what is no budget
+        self.budget  # noqa: B018 - refuses what is no budget
 
     @property
-    def rho(self) -> Fraction:
-        return Fraction(rho_of(self.epsilon, self.delta))
+    def budget(self) -> Cost:
+        return budget_of(self.epsilon, self.delta)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -125,7 +124,7 @@ class Run:
 
     def __init__(self, request: Request, target: Path | None, *, resume: bool = False) -> None:
         """Refuse what can be refused; nothing is written or charged yet."""
-        self.ledger = Ledger(request.rho)
+        self.ledger = Ledger(request.budget)
         self._request = request
         self._target = target
         self._folder = None if target is None else store.partial_folder(target)
@@ -174,11 +173,13 @@ class Run:
             journal.close()
         return release
 
-    def _finished(self) -> Fraction:
+    def _finished(self) -> Cost:
         """What the interrupted run had spent when it wrote its release."""
         assert self._folder is not None
         try:
-            return rational(read_json(self._folder / FINISHED)["spent"])
+            spent = read_json(self._folder / FINISHED)["spent"]
+            record = spent if isinstance(spent, dict) else {"rho": spent}  # as it was written once
+            return self.ledger.total.from_record(record)
         except (UsageError, KeyError, ValueError):
             raise UsageError(
                 f"{self._folder} cannot be settled: its {FINISHED} is damaged. The release stands; "
@@ -219,7 +220,7 @@ class Run:
         it is charged in full, and would be lost.
         """
         if self._target is not None and self._folder is not None:
-            text = json.dumps({"spent": str(self.ledger.spent)})
+            text = json.dumps({"spent": self.ledger.spent.to_record()})
             store.write_durably(self._folder / FINISHED, text.encode())
             release.save(self._target, scratch=self._folder)
         try:
@@ -280,11 +281,13 @@ class Run:
         shutil.rmtree(away)
 
     @property
-    def _spent(self) -> Fraction:
+    def _spent(self) -> Cost:
         """What was spent so far. A replay that was cut short has charged less to its ledger than
         the journal holds."""
+        charged, journal = self.ledger.spent, self._journal
         try:
-            return max(self.ledger.spent, self._journal.rho if self._journal else Fraction(0))
+            recorded = charged if journal is None else journal.spent(self.ledger.total)
+            return recorded if charged <= recorded else charged
         except (KeyError, ValueError):  # a damaged record: in doubt all
             return self.ledger.total
 
@@ -311,7 +314,7 @@ class Run:
 
         return commit
 
-    def _settle(self, spent: Fraction) -> None:
+    def _settle(self, spent: Cost) -> None:
         if self._charges is None:
             return
         try:
@@ -322,7 +325,7 @@ class Run:
     # What a run that cannot go on is charged, in words.
 
     def _still_charged(self) -> str:
-        charged = f"The whole budget of the run, rho {float(self.ledger.total):.6g}, stays charged"
+        charged = f"The whole budget of the run, {self.ledger.total}, stays charged"
         if self._folder is None:
             return f"{charged}; it cannot be continued."
         return (
@@ -330,9 +333,8 @@ class Run:
             "used again, run again with --resume to continue; nothing is charged twice."
         )
 
-    def _not_settled(self, spent: Fraction) -> str:
-        rho, total = float(spent), float(self.ledger.total)
-        charged = f"it is charged rho {total:.6g}, of which it spent {rho:.6g}"
+    def _not_settled(self, spent: Cost) -> str:
+        charged = f"it is charged {self.ledger.total}, of which it spent {spent}"
         if self._folder is None:
             return f"The release is whole; {charged}, and that stands."
         return (
@@ -341,8 +343,7 @@ class Run:
         )
 
     def _charged(self, error: ResourceError) -> str:
-        rho, total = float(self._spent), float(self.ledger.total)
-        charged = f"It is charged for what it spent, rho {rho:.6g} of {total:.6g}."
+        charged = f"It is charged for what it spent, {self._spent} of {self.ledger.total}."
         if self._folder is None:
             return charged
         if isinstance(error, LimitReached):

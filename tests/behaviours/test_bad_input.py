@@ -82,7 +82,7 @@ class Place:
         return ["fit", str(data), *(text for pair in given for text in pair)]
 
     def spent(self) -> object:
-        return Book.open(self.folder / "book.db").account("toy").spent
+        return Book.open(self.folder / "book.db").account("toy").spent.rho
 
     def listing(self) -> list[str]:
         return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*"))

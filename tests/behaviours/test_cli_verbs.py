@@ -245,10 +245,10 @@ def test_fit_charges_the_book_with_what_it_spent(folder: Path, capsys: Said) -> 
     assert isinstance(datasets, list)
     (shown,) = datasets
     account = Book.open(folder / "book.db").account("toy")
-    assert shown["rho_spent"] == float(account.spent)
+    assert shown["rho_spent"] == float(account.spent.rho)
     release = Release.load(folder / "release")
     spent = sum((Fraction(e["rho"]) for e in release.log if e["event"] != "intent"), Fraction(0))
-    assert account.spent == spent
+    assert account.spent.rho == spent
     assert [r["status"] for r in shown["runs"]] == ["released"]
     assert run(["ledger", "show", "book.db", "--dataset", "toy"]) == 0
     said = capsys.readouterr().out

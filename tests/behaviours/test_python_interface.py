@@ -179,7 +179,7 @@ def test_the_verbs_are_plain_functions(release: Release, tmp_path: Path) -> None
     assert (problem.column, "410" in str(problem)) == ("age", False)
 
     planned = admeasure.plan(written, workload="all-2way", epsilon=1, mechanism="mst", rows=500)
-    assert sum(item.total for item in planned.plan.items) == planned.rho
+    assert sum(item.total.rho for item in planned.plan.items) == planned.budget.rho
     assert planned.to_json()["mechanism"] == "mst"
 
     saved = release.save(tmp_path / "release")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from admeasure.domain import Columns
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import Budget
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -116,7 +117,7 @@ def test_aim_chooses_the_largest_expected_improvement(seed):
     log = curator.measure([Marginal(("a", "b")), Marginal(("c",))], RICH)
     model = family.update(family.init(curator.domain), log)
     sigma = 3.0
-    budget = Budget(select=RICH / 2, measure=Fraction(1 / (2 * sigma**2)))
+    budget = Budget(Zcdp(RICH / 2), Zcdp(Fraction(1 / (2 * sigma**2))))
     selector = ExpectedImprovement(family, closure_weights(workload))
     (chosen,) = selector.select(curator, workload, model, budget)
     scores = literal_scores(codes, model, workload, sigma, closure_weights(workload))
@@ -135,8 +136,8 @@ def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
     measure, ahead = Fraction(1, 200), Fraction(1, 100)
     weights = even_weights(workload)
     assert max(weights.values()) == pytest.approx(min(weights.values()))
-    selector = ExpectedImprovement(family, weights, Penalty(0.6, ahead))
-    budget = Budget(select=RICH / 2, measure=measure)
+    selector = ExpectedImprovement(family, weights, Penalty(0.6, Zcdp(ahead)))
+    budget = Budget(Zcdp(RICH / 2), Zcdp(measure))
     (chosen,) = selector.select(curator, workload, model, budget)
     per_cell = 0.6 * math.sqrt(2 / math.pi) * math.sqrt(1 / (2 * 0.015))
     scores = {}
@@ -162,7 +163,7 @@ def test_marginals_that_noise_would_drown_are_not_scored(hopeless, monkeypatch):
 
     monkeypatch.setattr(curator, "choose", heard)
     sigma = 0.03 * len(codes["a"])
-    budget = Budget(select=RICH / 2, measure=Fraction(1 / (2 * sigma**2)))
+    budget = Budget(Zcdp(RICH / 2), Zcdp(Fraction(1 / (2 * sigma**2))))
     weights = even_weights(workload)
     selector = ExpectedImprovement(family, weights, Penalty(0.6, hopeless=hopeless))
     selector.select(curator, workload, model, budget)
@@ -201,7 +202,7 @@ def test_the_weights_of_the_workload_decide_between_equally_bad_answers():
         model = family.update(family.init(curator.domain), singles)
         workload = Workload({Marginal(tuple(p)): 3.0 if p == heavy else 1.0 for p in ("ab", "cd")})
         selector = ExpectedImprovement(family, closure_weights(workload))
-        budget = Budget(select=RICH / 2, measure=Fraction(1))
+        budget = Budget(Zcdp(RICH / 2), Zcdp(Fraction(1)))
         chosen += [q.columns for q in selector.select(curator, workload, model, budget)]
     assert chosen == [("a", "b"), ("c", "d")]
 
@@ -216,7 +217,7 @@ def test_marginals_that_noise_would_drown_are_not_considered_but_one_candidate_a
     curator.journal.listeners.append(asked.append)
     for sigma in (300.0, 1e6):
         selector = ExpectedImprovement(family, closure_weights(workload))
-        budget = Budget(select=RICH / 10, measure=Fraction(1 / (2 * sigma**2)))
+        budget = Budget(Zcdp(RICH / 10), Zcdp(Fraction(1 / (2 * sigma**2))))
         selector.select(curator, workload, model, budget)
     closure = [r for k in range(1, 5) for r in combinations("abcd", k)]
     loud = math.sqrt(2 / math.pi) * 300 * (1 + 1e-9)
@@ -234,7 +235,7 @@ def test_a_round_scores_no_more_cells_than_allowed_and_keeps_the_smallest(monkey
     selector = ExpectedImprovement(family, closure_weights(workload))
     asked = []
     curator.journal.listeners.append(asked.append)
-    selector.select(curator, workload, model, Budget(RICH / 2, Fraction(1)))
+    selector.select(curator, workload, model, Budget(Zcdp(RICH / 2), Zcdp(Fraction(1))))
     # One-way marginals have 2 + 3 + 4 + 3 = 12 cells, then pairs of 6, 6 and 8: 12 + 6 + 6 <= 30.
     assert [e["candidates"] for e in asked if "chosen" in e] == [6]
 
@@ -246,7 +247,9 @@ def test_the_worst_marginal_is_the_one_of_largest_error_less_cells(seed):
     family = GraphicalFamily()
     model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
     workload = Workload([Marginal(p) for p in combinations("abcd", 2)])
-    (chosen,) = WorstMarginal().select(curator, workload, model, Budget(RICH / 2, RICH / 2))
+    (chosen,) = WorstMarginal().select(
+        curator, workload, model, Budget(Zcdp(RICH / 2), Zcdp(RICH / 2))
+    )
     scores = {
         r: float(np.abs(exact(codes, r) - model.marginals([r])[0]).sum())
         - math.prod(LEVELS[c] for c in r)
@@ -262,7 +265,7 @@ def test_the_worst_cell_is_the_counting_query_of_largest_error(seed):
     family = GraphicalFamily()
     model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
     workload = Workload([Marginal(tuple("bc")), Threshold(tuple("acd"), 2)])
-    (chosen,) = WorstCell().select(curator, workload, model, Budget(RICH / 2, RICH / 2))
+    (chosen,) = WorstCell().select(curator, workload, model, Budget(Zcdp(RICH / 2), Zcdp(RICH / 2)))
     errors = {}
     for query in workload.queries:
         truth = query.answer(exact(codes, query.columns))

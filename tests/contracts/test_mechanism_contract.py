@@ -22,6 +22,7 @@ from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -248,8 +249,8 @@ def test_a_plan_stays_within_the_budget_and_reads_no_table(name: str, neighbours
     given = schema(neighbours)
     mechanism = ready(name, given, table(2))
     rho = Fraction(rho_of(EPSILON, DELTA))
-    plan = mechanism.plan(given.domain, workload_for(mechanism), given.unit, rho, 300)
-    assert sum((item.rho * item.times for item in plan.items), Fraction(0)) <= rho
+    plan = mechanism.plan(given.domain, workload_for(mechanism), given.unit, Zcdp(rho), 300)
+    assert sum((item.cost.rho * item.times for item in plan.items), Fraction(0)) <= rho
     assert plan.megabytes >= 0
     assert plan.seconds >= 0
     assert plan.expected_error is None or 0 <= plan.expected_error <= 2
@@ -270,17 +271,17 @@ def test_a_run_spends_what_the_plan_says(name: str, neighbours: str) -> None:
     counted = [e for e in measured if e["query"].get("columns") == []]
     rows = int(unpack(counted[0]["values"])) if counted else int(source.counts([()])[0])
     # A number of rows is measured first, and the run believes in at least one row.
-    division = mechanism.divide(given.domain, workload, given.unit, rho, max(1, rows))
-    plan = mechanism.plan(given.domain, workload, given.unit, rho, max(1, rows))
+    division = mechanism.divide(given.domain, workload, given.unit, Zcdp(rho), max(1, rows))
+    plan = mechanism.plan(given.domain, workload, given.unit, Zcdp(rho), max(1, rows))
     assert plan.items == division.items
 
-    left = Counter(charge.rho for charge in ledger.charges)
+    left = Counter(charge.cost.rho for charge in ledger.charges)
     together = Fraction(0)
     for item in division.items:
-        if left[item.rho] >= item.times:
-            left[item.rho] -= item.times
+        if left[item.cost.rho] >= item.times:
+            left[item.cost.rho] -= item.times
         else:
-            together += item.total
+            together += item.total.rho
     assert sum((rho * times for rho, times in left.items()), Fraction(0)) == together
     sigmas = {e["sigma"] for e in measured}
     said = {item.sigma for item in division.items if item.sigma is not None}

@@ -24,6 +24,7 @@ from admeasure.limits import COUNTED_CELLS, Limits, resident
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.mechanism import LearnsFromPublic, StartsLibraries
 from admeasure.privacy.book import Book
+from admeasure.privacy.cost import Zcdp
 from admeasure.public import PublicTable
 from admeasure.queries import Marginal
 from admeasure.run import ChargeTo
@@ -102,7 +103,7 @@ def test_too_much_is_refused_before_the_book_is_asked_or_done(
     else:
         (entry,) = book.history("large")
         assert entry.status == "released"
-        assert float(entry.rho) == pytest.approx(release.certificate.rho_spent)
+        assert float(entry.cost.rho) == pytest.approx(release.certificate.rho_spent)
     if refusal is not None:
         assert refusal.exit_code in (2, 3, 5), refusal
         assert book.history("large") == ()
@@ -123,7 +124,7 @@ def test_a_domain_of_more_cells_than_a_float_can_say_is_judged_like_any_other(na
     assert refusal is None or refusal.exit_code in (2, 5)
     if refusal is None:
         assert mechanism.needs(schema.domain, workload) < math.inf
-        mechanism.plan(schema.domain, workload, schema.unit, Fraction(1), None)
+        mechanism.plan(schema.domain, workload, schema.unit, Zcdp(Fraction(1)), None)
 
 
 def test_mst_measures_the_pairs_that_fit_and_leaves_the_other_columns_apart(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ LEVELS = {"a": 2, "b": 3, "c": 4, "d": 3, "e": 2}
 @pytest.mark.parametrize("rho", [Fraction(1, 1000), RHO, Fraction(3)], ids=float)
 def test_the_whole_budget_is_spent_and_not_a_hair_more(rho):
     _, curator = run(schema_of(LEVELS), chain_codes(LEVELS), "all-3way", rho=rho)
-    assert curator.ledger.spent == rho
-    assert sum((c.rho for c in curator.ledger.charges), Fraction(0)) == rho
+    assert curator.ledger.spent.rho == rho
+    assert sum((c.cost.rho for c in curator.ledger.charges), Fraction(0)) == rho
 
 
 def test_the_one_way_marginals_of_the_closure_come_first_and_cost_what_was_measured():
@@ -77,7 +77,7 @@ def test_the_one_way_marginals_of_the_closure_come_first_and_cost_what_was_measu
     sigma_0 = math.sqrt(16 * len(LEVELS) / (2 * 0.9 * RHO))
     assert [e["sigma"] for e in events[:3]] == pytest.approx([sigma_0] * 3, rel=1e-12)
     each = Fraction(0.9) * RHO / (16 * len(LEVELS))
-    assert [c.rho for c in curator.ledger.charges[:3]] == [each] * 3
+    assert [c.cost.rho for c in curator.ledger.charges[:3]] == [each] * 3
 
 
 def test_every_round_chooses_and_measures_at_the_paper_s_rates_and_anneals_by_four():
@@ -91,8 +91,8 @@ def test_every_round_chooses_and_measures_at_the_paper_s_rates_and_anneals_by_fo
     for choice, measurement in zip(charges[::2], charges[1::2], strict=True):
         assert choice.what.startswith("choice")
         assert measurement.what.startswith("measurement")
-        cost = choice.rho + measurement.rho
-        assert (choice.rho, measurement.rho) == ((1 - alpha) * cost, alpha * cost)
+        cost = choice.cost.rho + measurement.cost.rho
+        assert (choice.cost.rho, measurement.cost.rho) == ((1 - alpha) * cost, alpha * cost)
         costs.append(cost)
     assert costs[0] == RHO / (16 * len(LEVELS))
     steps = [later / earlier for earlier, later in pairwise(costs[:-1])]
@@ -235,7 +235,7 @@ def test_a_workload_that_cannot_fit_is_served_by_what_fits():
         schema_of(levels), codes, workload, options={"max-megabytes": "0.05"}, rho=Fraction(1)
     )
     assert megabytes(outcome.model) <= 0.05
-    assert curator.ledger.remaining == 0
+    assert curator.ledger.remaining.rho == 0
     measured = [e["query"]["columns"] for e in curator.journal.events if e["event"] == "measure"]
     assert max(map(len, measured)) >= 2
 
@@ -254,7 +254,7 @@ def test_fewer_rounds_than_columns_are_refused_and_as_many_are_enough():
     with pytest.raises(UsageError, match="rounds must be at least"):
         build("aim", {"rounds": "4"}).check(schema.domain, workload, ())
     _, curator = run(schema, chain_codes(LEVELS), workload, options={"rounds": "5"})
-    assert curator.ledger.spent == RHO
+    assert curator.ledger.spent.rho == RHO
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_all_triples_of_two_hundred_columns_are_refused_at_once():
 def test_small_tables_are_served(columns):
     levels = dict(list(LEVELS.items())[:columns])
     outcome, curator = run(schema_of(levels), chain_codes(levels), f"all-{columns}way")
-    assert curator.ledger.remaining == 0
+    assert curator.ledger.remaining.rho == 0
     assert outcome.rounds >= 1
 
 
@@ -296,7 +296,7 @@ def test_a_final_pass_measures_the_largest_chosen_marginals_again_and_spends_the
     curator = Curator(source, Ledger(Fraction(1, 20)), SeededNoise(3))
     workload = parse_workload("all-2way", schema.domain)
     build("aim", {"final_pass": "0.25"}).run(curator, workload, ())
-    assert curator.remaining == 0
+    assert curator.remaining.rho == 0
     measured = [e for e in curator.journal.events if e["event"] == "measure"]
     chosen = [e for e in curator.journal.events if e["event"] == "choose"]
     loop = measured[: len(schema.domain) + len(chosen)]

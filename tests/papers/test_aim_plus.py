@@ -15,6 +15,7 @@ from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus
 from admeasure.parts.final_pass import STEPS, closure, heard, part_said, reading, shares
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -57,14 +58,14 @@ def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     mechanism = AimPlus()
     curator = run(mechanism, neighbours=neighbours)
     workload = parse_workload("all-3way", curator.domain)
-    division = mechanism.divide(curator.domain, workload, curator.unit, RHO, 1.0)
-    charges = [c.rho for c in curator.ledger.charges]
-    assert curator.remaining == 0
-    assert sum(charges[:5]) == division.items[0].total
+    division = mechanism.divide(curator.domain, workload, curator.unit, Zcdp(RHO), 1.0)
+    charges = [c.cost.rho for c in curator.ledger.charges]
+    assert curator.remaining.rho == 0
+    assert sum(charges[:5]) == division.items[0].total.rho
     choices = [i for i, c in enumerate(curator.ledger.charges) if c.what.startswith("choice")]
     last = choices[-1] + 2
-    assert sum(charges[5:last]) == division.items[1].total
-    assert sum(charges[last:]) == division.items[2].total == RHO * Fraction(0.3)
+    assert sum(charges[5:last]) == division.items[1].total.rho
+    assert sum(charges[last:]) == division.items[2].total.rho == RHO * Fraction(0.3)
 
 
 def test_rounds_that_teach_nothing_leave_their_budget_to_the_last_pass():
@@ -78,19 +79,19 @@ def test_rounds_that_teach_nothing_leave_their_budget_to_the_last_pass():
         mechanism = AimPlus(patience=patience)
         workload = parse_workload("all-3way", curator.domain)
         mechanism.run(curator, workload, ())
-        assert curator.remaining == 0
+        assert curator.remaining.rho == 0
         charges = curator.ledger.charges
         choices = [i for i, c in enumerate(charges) if c.what.startswith("choice")]
-        spent[patience] = sum(c.rho for c in charges[5 : choices[-1] + 2])
-        division = mechanism.divide(curator.domain, workload, curator.unit, RHO, 1.0)
-        assert spent[patience] <= division.items[1].total
-    assert spent[1] < spent[50] == division.items[1].total
+        spent[patience] = sum(c.cost.rho for c in charges[5 : choices[-1] + 2])
+        division = mechanism.divide(curator.domain, workload, curator.unit, Zcdp(RHO), 1.0)
+        assert spent[patience] <= division.items[1].total.rho
+    assert spent[1] < spent[50] == division.items[1].total.rho
 
 
 def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
     curator = run(AimPlus())
     costs = [
-        choice.rho + measured.rho
+        choice.cost.rho + measured.cost.rho
         for choice, measured in pairwise(curator.ledger.charges)
         if choice.what.startswith("choice")
     ]
@@ -113,7 +114,7 @@ def test_the_last_pass_measures_inside_what_was_measured_before_and_no_more():
 @pytest.mark.parametrize("left_out", [{"final_pass": 0.0}, {"shrink": "no"}, {"shrink": "end"}])
 def test_pieces_can_be_left_out(left_out):
     curator = run(AimPlus(**left_out))
-    assert curator.remaining == 0
+    assert curator.remaining.rho == 0
     last = curator.journal.events[-1]
     assert last["event"] == "measure"
 

@@ -94,9 +94,9 @@ def test_a_third_of_the_budget_goes_to_each_step_and_all_of_it_is_spent():
     spent = {"one": Fraction(0), "choice": Fraction(0), "two": Fraction(0)}
     for charge in curator.ledger.charges:
         if charge.what.startswith("choice"):
-            spent["choice"] += charge.rho
+            spent["choice"] += charge.cost.rho
         else:
-            spent["two" if "," in charge.what else "one"] += charge.rho
+            spent["two" if "," in charge.what else "one"] += charge.cost.rho
     assert set(spent.values()) == {rho / 3}
     assert len(measured(curator, 1)) == 6
     assert len(measured(curator, 2)) == 5
@@ -104,5 +104,5 @@ def test_a_third_of_the_budget_goes_to_each_step_and_all_of_it_is_spent():
 
 def test_a_single_column_gets_the_whole_budget():
     _, curator = run({"a": np.arange(100) % 3}, {"a": 3}, Fraction(1, 5))
-    assert curator.ledger.remaining == 0
+    assert curator.ledger.remaining.rho == 0
     assert len(curator.ledger.charges) == 1

@@ -43,7 +43,7 @@ def test_each_of_t_rounds_has_the_noise_and_the_selection_of_algorithm_1():
     """ε = 2 sqrt(ρ/T) and σ = sqrt(T/ρ), with ρ what the number of rows leaves."""
     rho, rounds = Fraction(1, 3), 7
     _, curator = run(LEVELS, "all-2way", rho, {"rounds": str(rounds)})
-    left = float(rho - curator.ledger.charges[0].rho)
+    left = float(rho - curator.ledger.charges[0].cost.rho)
     events = curator.journal.events
     choices = [e for e in events if e["event"] == "choose"]
     answers = [e for e in events if e["event"] == "measure" and e["query"]["columns"]]
@@ -51,7 +51,7 @@ def test_each_of_t_rounds_has_the_noise_and_the_selection_of_algorithm_1():
     epsilon, sigma = 2 * math.sqrt(left / rounds), math.sqrt(rounds / left)
     assert [e["epsilon"] for e in choices] == pytest.approx([epsilon] * rounds)
     assert [e["sigma"] for e in answers] == pytest.approx([sigma] * rounds)
-    assert curator.ledger.remaining == 0
+    assert curator.ledger.remaining.rho == 0
 
 
 def test_only_marginals_of_the_workload_are_measured():

@@ -83,10 +83,10 @@ def test_the_budget_is_spent_exactly_in_the_stated_parts():
     rho = Fraction(2, 9)
     _, curator = run(codes, levels, rho)
     rows, *others = curator.ledger.charges
-    chosen = sum((c.rho for c in others if c.what.startswith("choice")), Fraction(0))
-    assert rows.rho == rho / 50
-    assert chosen == Fraction(3, 10) * (rho - rows.rho)
-    assert curator.ledger.remaining == 0
+    chosen = sum((c.cost.rho for c in others if c.what.startswith("choice")), Fraction(0))
+    assert rows.cost.rho == rho / 50
+    assert chosen == Fraction(3, 10) * (rho - rows.cost.rho)
+    assert curator.ledger.remaining.rho == 0
 
 
 def test_a_single_column_is_served():

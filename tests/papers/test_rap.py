@@ -21,6 +21,7 @@ from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.parts import relaxed_projection
 from admeasure.parts.relaxed_projection import settings
 from admeasure.privacy.convert import rho_of
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -292,7 +293,7 @@ def test_what_was_chosen_before_is_not_chosen_again_even_with_a_huge_budget() ->
 
     selector, believed = TopCells(10), model()
     keeper = Curator(SOURCE, Ledger(10**9), SeededNoise(0))
-    budget = Budget(Fraction(10**8), Fraction(1))
+    budget = Budget(Zcdp(Fraction(10**8)), Zcdp(Fraction(1)))
     first = selector.select(keeper, workload, believed, budget)
     second = selector.select(keeper, workload, believed, budget)
     assert not set(first) & set(second)
@@ -308,14 +309,14 @@ def test_what_was_chosen_before_is_not_chosen_again_even_with_a_huge_budget() ->
 
 def test_defaults_come_from_public_facts_and_fit_the_workload() -> None:
     domain = SCHEMA.domain
-    small = settings(Rap(), domain, ALL, Fraction(1, 10**4), 1000.0)
-    large = settings(Rap(), domain, ALL, Fraction(1), 100_000.0)
+    small = settings(Rap(), domain, ALL, Zcdp(Fraction(1, 10**4)), 1000.0)
+    large = settings(Rap(), domain, ALL, Zcdp(Fraction(1)), 100_000.0)
     assert small[0] * small[1] < large[0] * large[1] <= CELLS
     thresholds = parse_workload("threshold:1of3:5:seed=0", domain)
-    rounds, queries, _ = settings(Rap(), domain, thresholds, Fraction(1, 50), 40_000.0)
+    rounds, queries, _ = settings(Rap(), domain, thresholds, Zcdp(Fraction(1, 50)), 40_000.0)
     assert queries <= 4 < rounds
     tiny = Workload([Marginal(["e"])])
-    rounds, queries, _ = settings(Rap(), domain, tiny, Fraction(1), 1e6)
+    rounds, queries, _ = settings(Rap(), domain, tiny, Zcdp(Fraction(1)), 1e6)
     assert rounds * queries <= 3
 
 

@@ -20,6 +20,7 @@ from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.rap import Rap
 from admeasure.privacy.convert import rho_of
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -92,7 +93,7 @@ def present_error(family, seed: int) -> float:
     budget = Fraction(rho_of(1.0, 1 / ROWS**2))
     curator = Curator(SOURCE, Ledger(budget), SeededNoise(seed))
     model = ProductModel(DOMAIN, first_rows(Layout.of(DOMAIN), 60, "sparsemax"), float(ROWS))
-    schedule, selector = Even(budget / 20, budget / 20), TopCells(4)
+    schedule, selector = Even(Zcdp(budget / 20), Zcdp(budget / 20)), TopCells(4)
     for done in adaptive_measurements(curator, WORKLOAD, family, selector, schedule, model):
         model = done.after
     worst = 0.0

@@ -74,7 +74,7 @@ def run(blocker: Blocker, mechanism: str = "gaussian", **more: Any) -> Release:
 
 def spent(blocker: Blocker) -> Fraction:
     blocker.free()
-    return Book(blocker.path).account("toy").spent
+    return Book(blocker.path).account("toy").spent.rho
 
 
 def test_a_book_that_is_blocked_before_the_reservation_charges_nothing(blocker, tmp_path):

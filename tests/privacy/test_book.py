@@ -39,9 +39,9 @@ def book(path):
 
 def test_a_new_data_set_has_the_rho_of_its_epsilon_and_delta_and_nothing_spent(book, path):
     account = book.account("adult")
-    assert account.rho == Fraction(rho_of(1, 1e-9))
-    assert (account.epsilon, account.delta, account.spent) == (1, 1e-9, 0)
-    assert account.left == account.rho
+    assert account.total.rho == Fraction(rho_of(1, 1e-9))
+    assert (account.epsilon, account.delta, account.spent.rho) == (1, 1e-9, 0)
+    assert account.left.rho == account.total.rho
     assert account.epsilon_spent == 0
     assert account.closed is None
     assert Book.open(path).datasets() == (account,)
@@ -49,27 +49,27 @@ def test_a_new_data_set_has_the_rho_of_its_epsilon_and_delta_and_nothing_spent(b
 
 def test_an_entry_says_what_was_asked_by_whom_and_when(book):
     before = datetime.now(UTC) - timedelta(seconds=1)
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     number = book.reserve(
         "adult", rho, mechanism="mst", release="out/first", epsilon=0.4, delta=1e-6
     )
     (entry,) = book.history("adult")
     assert entry == book.entry(number)
     assert (entry.mechanism, entry.release, entry.status) == ("mst", "out/first", "running")
-    assert (entry.rho, entry.reserved, entry.epsilon, entry.delta) == (rho, rho, 0.4, 1e-6)
+    assert (entry.cost.rho, entry.reserved.rho, entry.epsilon, entry.delta) == (rho, rho, 0.4, 1e-6)
     started = datetime.strptime(entry.started, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     assert before <= started <= datetime.now(UTC)
     assert entry.ended is None
 
 
 def test_an_entry_without_epsilon_shows_the_one_that_its_rho_means(book):
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     entry = book.entry(book.reserve("adult", rho, **RUN))
     assert (entry.epsilon, entry.delta) == (epsilon_of(rho, 1e-9), 1e-9)
 
 
 def test_what_passes_the_total_is_refused_with_the_sums_and_changes_nothing(book, path):
-    total = book.account("adult").rho
+    total = book.account("adult").total.rho
     book.reserve("adult", total * 3 / 4, **RUN)
     content = path.read_bytes()
     with pytest.raises(BudgetError) as error:
@@ -84,35 +84,35 @@ def test_what_passes_the_total_is_refused_with_the_sums_and_changes_nothing(book
 
 
 def test_the_epsilon_that_a_refusal_offers_is_granted(book):
-    book.reserve("adult", book.account("adult").rho / 3, **RUN)
+    book.reserve("adult", book.account("adult").total.rho / 3, **RUN)
     with pytest.raises(BudgetError) as error:
         book.reserve("adult", rho_of(1, 1e-6), delta=1e-6, **RUN)
     offered = float(str(error.value).split("at most epsilon = ")[1].split()[0])
-    left = book.account("adult").left
+    left = book.account("adult").left.rho
     assert 0.998 * epsilon_of(left, 1e-6) < offered
     book.reserve("adult", Fraction(rho_of(offered, 1e-6)), delta=1e-6, **RUN)
 
 
 def test_the_epsilon_that_an_account_has_left_is_granted(book):
-    book.reserve("adult", book.account("adult").rho / 7, **RUN)
+    book.reserve("adult", book.account("adult").total.rho / 7, **RUN)
     account = book.account("adult")
     book.reserve("adult", Fraction(rho_of(account.epsilon_left, 1e-9)), **RUN)
-    assert 0 <= book.account("adult").left < account.left / 10**12
+    assert 0 <= book.account("adult").left.rho < account.left.rho / 10**12
 
 
 def test_the_whole_total_may_be_spent_and_then_nothing_more(book):
     book.reserve("adult", rho_of(1, 1e-9), **RUN)
-    assert book.account("adult").left == 0
+    assert book.account("adult").left.rho == 0
     with pytest.raises(BudgetError, match="Nothing is left"):
         book.reserve("adult", Fraction(1, 10**30), **RUN)
 
 
 @pytest.mark.parametrize("shares", [3, 7, 10, 49, 100])
 def test_exact_shares_fit_exactly(book, shares):
-    total = book.account("adult").rho
+    total = book.account("adult").total.rho
     for _ in range(shares):
         book.reserve("adult", total / shares, **RUN)
-    assert book.account("adult").spent == total
+    assert book.account("adult").spent.rho == total
     with pytest.raises(BudgetError):
         book.reserve("adult", Fraction(1, 10**40), **RUN)
 
@@ -121,12 +121,12 @@ def test_exact_shares_fit_exactly(book, shares):
 @pytest.mark.parametrize("epsilon", [0.3, 1, 3.7])
 def test_float_shares_fit_and_still_never_pass_the_total(path, shares, epsilon):
     book = Book.create(path, "adult", epsilon=epsilon, delta=1e-9)
-    total = book.account("adult").rho
+    total = book.account("adult").total.rho
     share = float(total) / shares
     numbers = [book.reserve("adult", share, **RUN) for _ in range(shares)]
-    assert total * (1 - Fraction(1, 2**50)) <= book.account("adult").spent <= total
-    assert all(book.entry(n).rho == Fraction(share) for n in numbers[:-1])
-    assert book.entry(numbers[-1]).rho <= Fraction(share)
+    assert total * (1 - Fraction(1, 2**50)) <= book.account("adult").spent.rho <= total
+    assert all(book.entry(n).cost.rho == Fraction(share) for n in numbers[:-1])
+    assert book.entry(numbers[-1]).cost.rho <= Fraction(share)
     with pytest.raises(BudgetError):
         book.reserve("adult", share, **RUN)
 
@@ -142,7 +142,7 @@ def test_float_shares_fit_and_still_never_pass_the_total(path, shares, epsilon):
 def test_spent_is_the_exact_sum_of_what_was_granted_and_not_given_back(runs, used):
     with tempfile.TemporaryDirectory() as folder:
         book = Book.create(Path(folder) / "b.db", "x", epsilon=1, delta=1e-9)
-        total, spent = book.account("x").rho, Fraction(0)
+        total, spent = book.account("x").total.rho, Fraction(0)
         for share, end in runs:
             rho = share * total
             if spent + rho > total:
@@ -155,27 +155,27 @@ def test_spent_is_the_exact_sum_of_what_was_granted_and_not_given_back(runs, use
             elif end == "fail":
                 book.fail(number)
             spent += rho * used if end == "settle" else rho
-            assert book.account("x").spent == spent
+            assert book.account("x").spent.rho == spent
 
 
 def test_a_run_is_settled_once_and_a_charge_is_never_raised(book):
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     number = book.reserve("adult", rho, **RUN)
     with pytest.raises(BudgetError, match="spent more"):
         book.settle(number, rho * 2)
     assert book.entry(number).status == "running"
     book.settle(number, rho / 2)
     entry = book.entry(number)
-    assert (entry.rho, entry.reserved, entry.status) == (rho / 2, rho, "released")
+    assert (entry.cost.rho, entry.reserved.rho, entry.status) == (rho / 2, rho, "released")
     assert entry.ended is not None
     for again in (book.settle, book.fail):
         with pytest.raises(BudgetError, match="ended already"):
             again(number, 0)
-    assert book.account("adult").spent == rho / 2
+    assert book.account("adult").spent.rho == rho / 2
 
 
 def test_settling_again_with_the_same_amount_changes_nothing(book, path):
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     number = book.reserve("adult", rho, **RUN)
     book.settle(number, rho / 2)
     content = path.read_bytes()
@@ -184,17 +184,17 @@ def test_settling_again_with_the_same_amount_changes_nothing(book, path):
 
 
 def test_a_failed_run_stays_charged_unless_its_ledger_says_what_it_charged(book):
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     blind, known = (book.reserve("adult", rho, **RUN) for _ in range(2))
     book.fail(blind)
     book.fail(known, rho / 3)
-    assert book.entry(blind).rho == rho
-    assert book.entry(known).rho == rho / 3
+    assert book.entry(blind).cost.rho == rho
+    assert book.entry(known).cost.rho == rho / 3
     assert {entry.status for entry in book.history("adult")} == {"failed"}
 
 
 def test_a_closed_data_set_grants_nothing_more_but_its_runs_may_still_settle(book):
-    rho = book.account("adult").rho / 4
+    rho = book.account("adult").total.rho / 4
     number = book.reserve("adult", rho, **RUN)
     book.close_dataset("adult")
     closed = book.account("adult").closed
@@ -204,13 +204,13 @@ def test_a_closed_data_set_grants_nothing_more_but_its_runs_may_still_settle(boo
     book.settle(number, rho / 2)
     book.close_dataset("adult")
     assert book.account("adult").closed == closed
-    assert book.account("adult").spent == rho / 2
+    assert book.account("adult").spent.rho == rho / 2
 
 
 def test_data_sets_are_separate_and_a_total_stands_for_good(book, path):
     Book.create(path, "census", epsilon=2, delta=1e-6)
-    book.reserve("census", book.account("census").rho, **RUN)
-    assert book.account("adult").spent == 0
+    book.reserve("census", book.account("census").total.rho, **RUN)
+    assert book.account("adult").spent.rho == 0
     assert [account.dataset for account in book.datasets()] == ["adult", "census"]
     for name in ("adult", "census"):
         with pytest.raises(BudgetError, match="already"):
@@ -303,7 +303,7 @@ def test_create_never_writes_into_a_file_that_is_no_usable_book(path, spoil):
 
 
 def test_an_amount_that_cannot_be_read_is_damage_and_grants_nothing(book, path):
-    book.reserve("adult", book.account("adult").rho, **RUN)
+    book.reserve("adult", book.account("adult").total.rho, **RUN)
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("""UPDATE change SET text = replace(text, '"rho":"', '"rho":"nothing')""")
     with pytest.raises(BudgetError, match="damaged"):
@@ -334,7 +334,7 @@ def test_a_read_only_book_can_be_read_and_refuses_charges():
         folder.chmod(0o555)
         if superuser:
             os.seteuid(65534)
-        assert Book.open(book.path).account("adult").spent == 0
+        assert Book.open(book.path).account("adult").spent.rho == 0
         with pytest.raises(BudgetError, match="read-only"):
             book.reserve("adult", 1e-4, **RUN)
     finally:
@@ -364,7 +364,7 @@ except BudgetError as error:
 
 @pytest.mark.parametrize("processes", [2, 8])
 def test_processes_that_ask_at_once_never_pass_the_total(book, path, processes):
-    total = book.account("adult").rho
+    total = book.account("adult").total.rho
     share = total * 2 / 61  # thirty fit, and half a share is left over
     start = str(time.time() + 0.15 * processes + 0.3)
     started = [
@@ -382,7 +382,7 @@ def test_processes_that_ask_at_once_never_pass_the_total(book, path, processes):
         granted += map(int, output.split())
     assert len(granted) == len(set(granted)) == 30
     assert {entry.id for entry in book.history("adult")} == set(granted)
-    assert book.account("adult").spent == 30 * share <= total
+    assert book.account("adult").spent.rho == 30 * share <= total
 
 
 # What it prints is what its caller was told: a number once the charge is promised, "ending N"
@@ -404,7 +404,7 @@ while True:
 
 
 def test_a_kill_at_any_moment_leaves_the_book_readable_and_no_charge_forgotten(book, path):
-    share = book.account("adult").rho / 10**6
+    share = book.account("adult").total.rho / 10**6
     moments = random.Random(0)
     promised: dict[int, str] = {}
     for _ in range(20):
@@ -423,12 +423,12 @@ def test_a_kill_at_any_moment_leaves_the_book_readable_and_no_charge_forgotten(b
         entries = {entry.id: entry for entry in Book.open(path).history("adult")}
         for number, word in promised.items():
             least = share if word == "reserved" else share / 2
-            assert entries[number].rho >= least
+            assert entries[number].cost.rho >= least
             assert word != "ended" or entries[number].status == "released"
         for entry in entries.values():
-            assert entry.rho == (share if entry.status == "running" else share / 2)
-        spent = sum((entry.rho for entry in entries.values()), Fraction(0))
-        assert book.account("adult").spent == spent
+            assert entry.cost.rho == (share if entry.status == "running" else share / 2)
+        spent = sum((entry.cost.rho for entry in entries.values()), Fraction(0))
+        assert book.account("adult").spent.rho == spent
     assert len(promised) >= 20
 
 
@@ -448,4 +448,4 @@ def test_a_kill_while_a_book_is_made_leaves_no_half_made_book(tmp_path):
         maker.communicate()
         with contextlib.suppress(BudgetError):  # it was made whole before the kill
             Book.create(path, "adult", epsilon=1, delta=1e-9)
-        assert Book.open(path).account("adult").spent == 0
+        assert Book.open(path).account("adult").spent.rho == 0

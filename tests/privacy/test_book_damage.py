@@ -33,10 +33,12 @@ def used_book(path: Path) -> Book:
     rng = random.Random(3)
     for i in range(60):
         name = rng.choice(["adult", "census", "survey"])
-        number = book.reserve(name, book.account(name).rho / 50, mechanism="aim", release=f"r{i}")
+        number = book.reserve(
+            name, book.account(name).total.rho / 50, mechanism="aim", release=f"r{i}"
+        )
         share = Fraction(rng.randint(0, 100), 5000)
         end = rng.choice([book.settle, book.fail, lambda number, rho: None])
-        end(number, share * book.account(name).rho)
+        end(number, share * book.account(name).total.rho)
     book.close_dataset("survey")
     return book
 
@@ -59,8 +61,8 @@ def judge(content: bytes, truth: tuple[Account, ...], path: Path) -> str:
     for account in truth:
         found = said.get(account.dataset)
         assert found is not None, UNDERSTATED
-        assert found.spent >= account.spent, UNDERSTATED
-        assert found.left <= account.left, UNDERSTATED
+        assert found.spent.rho >= account.spent.rho, UNDERSTATED
+        assert found.left.rho <= account.left.rho, UNDERSTATED
         assert found.closed or not account.closed, UNDERSTATED
     return "harmless"
 
@@ -139,7 +141,7 @@ def test_rows_that_are_lost_or_altered_are_damage_and_nothing_is_granted(sound, 
     path = tmp_path / "book.db"
     path.write_bytes(sound[0])
     book = Book.open(path)
-    rho = book.account("adult").left / 100
+    rho = book.account("adult").left.rho / 100
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute(edit)
     with pytest.raises(BudgetError, match="damaged"):
@@ -215,7 +217,7 @@ def test_no_flipped_bit_of_a_rollback_journal_makes_a_book_understate(
 
 def _grow(book: Book, times: int) -> None:
     for _ in range(times):
-        book.reserve("adult", book.account("adult").left / 10, mechanism="aim", release="later")
+        book.reserve("adult", book.account("adult").left.rho / 10, mechanism="aim", release="later")
 
 
 def test_a_copy_is_compared_with_the_original(sound, tmp_path):
@@ -278,14 +280,14 @@ def as_before(book: Book) -> None:
     adult, census = book.datasets()
     assert (adult.epsilon, adult.delta, adult.closed) == (1, 1e-9, None)
     assert census.closed == "2026-10-03T08:00:00Z"
-    assert adult.rho == Fraction(rho_of(1, 1e-9))
+    assert adult.total.rho == Fraction(rho_of(1, 1e-9))
     running, released, failed = book.history("adult")
     assert [e.id for e in (running, released, failed)] == [1, 2, 4]
-    assert (running.status, running.rho, running.ended) == ("running", Fraction(1, 1000), None)
-    assert (released.status, released.rho) == ("released", Fraction(1, 3000))
-    assert released.reserved == Fraction(1, 2000)
-    assert (failed.status, failed.rho) == ("failed", Fraction(1, 700))
-    assert adult.spent == Fraction(1, 1000) + Fraction(1, 3000) + Fraction(1, 700)
+    assert (running.status, running.cost.rho, running.ended) == ("running", Fraction(1, 1000), None)
+    assert (released.status, released.cost.rho) == ("released", Fraction(1, 3000))
+    assert released.reserved.rho == Fraction(1, 2000)
+    assert (failed.status, failed.cost.rho) == ("failed", Fraction(1, 700))
+    assert adult.spent.rho == Fraction(1, 1000) + Fraction(1, 3000) + Fraction(1, 700)
     assert running.release == "out/first [a1b2c3]"
 
 
@@ -301,7 +303,7 @@ def test_the_first_change_turns_a_book_of_format_1_into_one_of_this(old):
     assert number == 5
     book.fail(number, 0)
     book.settle(1, Fraction(1, 9000))
-    assert Book.open(old).entry(1).rho == Fraction(1, 9000)
+    assert Book.open(old).entry(1).cost.rho == Fraction(1, 9000)
     with contextlib.closing(sqlite3.connect(old)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (2,)
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}

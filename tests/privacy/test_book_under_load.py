@@ -62,8 +62,8 @@ def test_fits_in_eight_processes_add_up_exactly(place, times, tally):
     assert len(entries) == len({e.id for e in entries}) == len(told)
     assert {e.status for e in entries} == {"released"}
     assert {e.reserved for e in entries} == {EACH}
-    assert Counter(e.rho for e in entries) == Counter(map(Fraction, told))
-    assert book.account("toy").spent == sum(map(Fraction, told))
+    assert Counter(e.cost.rho for e in entries) == Counter(map(Fraction, told))
+    assert book.account("toy").spent.rho == sum(map(Fraction, told))
     tally("budget book: charges by 8 processes at once", len(told))
 
 
@@ -72,13 +72,13 @@ def test_a_total_that_suffices_for_some_is_spent_and_never_passed(place, tally):
     """Reservations in flight may refuse a fit that would have fitted; none may slip through."""
     path = place / "book.db"
     book = Book.create(path, "toy", epsilon=0.3, delta=1e-6)
-    total = book.account("toy").rho
+    total = book.account("toy").total.rho
     told = storm(path, place, 30)
     granted = [Fraction(line) for line in told if line != "refused"]
     assert len(granted) < len(told)
     account = book.account("toy")
-    assert account.spent == sum(granted) <= total
-    assert total - account.spent < EACH
+    assert account.spent.rho == sum(granted) <= total
+    assert total - account.spent.rho < EACH
     tally("budget book: charges by 8 processes at once", len(told))
 
 
@@ -105,7 +105,7 @@ def test_a_locked_book_is_a_clear_error_and_nothing_runs(tmp_path, monkeypatch):
     assert "Nothing was charged" in str(caught.value)
     holder.execute("ROLLBACK")
     holder.close()
-    assert Book(path).account("toy").spent == 0
+    assert Book(path).account("toy").spent.rho == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="marks the file immutable")
@@ -119,7 +119,7 @@ def test_a_read_only_book_is_a_clear_error_and_nothing_runs(tmp_path):
     assert child.returncode == 4, child.stderr
     assert "read-only" in child.stderr
     assert "Nothing was charged" in child.stderr
-    assert Book(path).account("toy").spent == 0
+    assert Book(path).account("toy").spent.rho == 0
 
 
 READ_ONLY = """

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
 from admeasure.errors import BudgetError, ReleaseError
-from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
+from admeasure.privacy.cost import Zcdp
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Journal
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -40,7 +41,7 @@ def curator(rho: Fraction | float = 1, seed: int = 0, **changes) -> Curator:
 
 @given(st.fractions(Fraction(1, 10**9), 10**6), st.integers(1, 50))
 def test_sigma_is_large_enough_for_its_rho_in_exact_arithmetic(rho: Fraction, l2: int) -> None:
-    sigma = Fraction(sigma_for(rho, l2))
+    sigma = Fraction(Zcdp(rho).sigma(l2))
     assert Fraction(l2) / (2 * sigma**2) <= rho
     below = Fraction(math.nextafter(float(sigma), 0))
     assert Fraction(l2) / (2 * below**2) > rho or float(sigma) == math.sqrt(l2 / (2 * rho))
@@ -48,11 +49,11 @@ def test_sigma_is_large_enough_for_its_rho_in_exact_arithmetic(rho: Fraction, l2
 
 @given(st.fractions(Fraction(1, 10**9), 10**6))
 def test_epsilon_is_small_enough_for_its_rho_in_exact_arithmetic(rho: Fraction) -> None:
-    assert Fraction(epsilon_for(rho)) ** 2 / 8 <= rho
+    assert Fraction(Zcdp(rho).epsilon_of_choice()) ** 2 / 8 <= rho
 
 
 def test_a_measurement_is_the_exact_answer_plus_the_recorded_noise() -> None:
-    expected = TRUE_A + SeededNoise(5).discrete_gaussian(sigma_for(Fraction(1, 2), 1), 3)
+    expected = TRUE_A + SeededNoise(5).discrete_gaussian(Zcdp(Fraction(1, 2)).sigma(1), 3)
     (measured,) = curator(seed=5).measure([Marginal(["a"])], Fraction(1, 2))
     assert measured.values.tolist() == expected.tolist()
     assert measured.sigma == 1.0
@@ -61,8 +62,8 @@ def test_a_measurement_is_the_exact_answer_plus_the_recorded_noise() -> None:
 def test_measuring_several_queries_divides_the_budget_by_their_shares() -> None:
     keeper = curator(1)
     first, second = keeper.measure([Marginal(["a"]), Marginal(["b"])], 1, shares=[1, 3])
-    assert keeper.remaining == 0
-    assert [c.rho for c in keeper.ledger.charges] == [Fraction(1, 4), Fraction(3, 4)]
+    assert keeper.remaining.rho == 0
+    assert [c.cost.rho for c in keeper.ledger.charges] == [Fraction(1, 4), Fraction(3, 4)]
     assert first.sigma == pytest.approx(math.sqrt(2))
     assert second.sigma == pytest.approx(math.sqrt(2 / 3))
 
@@ -95,20 +96,20 @@ def test_nothing_is_drawn_or_recorded_when_the_budget_does_not_suffice() -> None
     with pytest.raises(BudgetError):
         keeper.choose(score, [Marginal(["a"])], 1)
     assert keeper.journal.events == []
-    assert keeper.remaining == Fraction(1, 10)
+    assert keeper.remaining.rho == Fraction(1, 10)
 
 
 def test_the_number_of_rows_is_charged_where_it_is_private() -> None:
     keeper = curator(1)
     counted = keeper.rows(Fraction(1, 8))
     assert counted.sigma == 2.0
-    assert keeper.ledger.spent == Fraction(1, 8)
+    assert keeper.ledger.spent.rho == Fraction(1, 8)
 
 
 def test_the_number_of_rows_is_exact_and_free_where_it_is_public() -> None:
     keeper = curator(1, neighbours="replace")
     assert int(keeper.rows(Fraction(1, 8)).values) == 6
-    assert keeper.ledger.spent == 0
+    assert keeper.ledger.spent.rho == 0
 
 
 def test_the_number_of_rows_is_private_under_replace_when_people_have_several_rows() -> None:
@@ -124,7 +125,7 @@ def test_every_draw_is_announced_before_it_is_made_and_recorded_with_its_cost() 
     kinds = [event["event"] for event in keeper.journal.events]
     assert kinds == ["intent", "measure", "intent", "choose"]
     recorded = [Fraction(e["rho"]) for e in keeper.journal.events if e["event"] != "intent"]
-    assert sum(recorded) == keeper.ledger.spent
+    assert sum(recorded) == keeper.ledger.spent.rho
 
 
 def test_a_recorded_result_is_given_out_again_without_a_draw() -> None:
@@ -134,7 +135,7 @@ def test_a_recorded_result_is_given_out_again_without_a_draw() -> None:
     resumed.journal = Journal(events=first.journal.events, _results=first.journal.events[1:])
     (after,) = resumed.measure([Marginal(["a"])], Fraction(1, 2))
     assert after.values.tolist() == before.values.tolist()
-    assert resumed.ledger.spent == Fraction(1, 2)
+    assert resumed.ledger.spent.rho == Fraction(1, 2)
     assert len(resumed.journal.events) == 2
 
 
@@ -154,7 +155,7 @@ def test_a_choice_has_the_law_of_the_exponential_mechanism() -> None:
     score = MarginalError(answers, {("a",): 0.0, ("b",): 1.0}, {("a",): 1.0, ("b",): 0.5})
     errors = {"a": 1.0 * 2.0, "b": 0.5 * (2 + 2 - 1.0)}  # w (L1 - penalty), by hand
     rho = Fraction(1, 2)
-    weights = np.exp([epsilon_for(rho) * e / 2 for e in errors.values()])
+    weights = np.exp([Zcdp(rho).epsilon_of_choice() * e / 2 for e in errors.values()])
     draws = Counter(
         curator(1, seed=s).choose(score, [Marginal(["a"]), Marginal(["b"])], rho).columns[0]
         for s in range(4000)
@@ -168,7 +169,7 @@ def test_the_worst_cells_are_chosen_without_replacement_in_the_right_law() -> No
     """Exact binomial test of one pair among all pairs; false alarms at 1e-6, fixed seeds."""
     answers = {Marginal(["a"]): np.array([0.0, 0.0, 3.0])}
     rho = Fraction(1, 4)
-    weight = np.exp(epsilon_for(rho / 2) * np.array([2.0, 1.0, 0.0]) / 2)
+    weight = np.exp(Zcdp(rho / 2).epsilon_of_choice() * np.array([2.0, 1.0, 0.0]) / 2)
     p = weight / weight.sum()
     pair = p[0] * p[1] / (1 - p[0]) + p[1] * p[0] / (1 - p[1])
     score = CellError(answers)

@@ -86,16 +86,16 @@ def test_a_run_out_of_time_is_charged_for_what_it_spent_and_goes_on_when_resumed
     assert "--resume" in str(caught.value)
     (entry,) = Book.open(book).history("toy")
     assert entry.status == "failed"
-    assert entry.rho == slow.spent < entry.reserved
+    assert entry.cost.rho == slow.spent < entry.reserved.rho
     assert partial_folder(tmp_path / "out").is_dir()
 
     release = run(book, tmp_path / "out", resume=True)
     entries = Book.open(book).history("toy")
     assert [e.status for e in entries] == ["failed", "released"]
-    assert sum(e.rho for e in entries) == Fraction(release.certificate.rho)
+    assert sum(e.cost.rho for e in entries) == Fraction(release.certificate.rho)
     found = audit_release(tmp_path / "out")
     assert found.holds
-    assert found.spent == Book.open(book).account("toy").spent
+    assert found.spent.rho == Book.open(book).account("toy").spent.rho
     assert not partial_folder(tmp_path / "out").exists()
 
 
@@ -108,7 +108,7 @@ def test_a_run_may_be_stopped_again_and_again_and_pays_once(book, tmp_path):
             run(book, tmp_path / "out", listeners=(slow,), limits=HOUR, resume=resume)
         resume = True
     release = run(book, tmp_path / "out", resume=True)
-    assert Book.open(book).account("toy").spent == Fraction(release.certificate.rho)
+    assert Book.open(book).account("toy").spent.rho == Fraction(release.certificate.rho)
     assert audit_release(tmp_path / "out").lost_draws == 0
 
 
@@ -119,10 +119,10 @@ def test_a_stopped_run_whose_budget_was_taken_meanwhile_stays_charged_for_what_i
     with pytest.raises(ResourceError):
         run(book, tmp_path / "out", listeners=(slow,), limits=HOUR)
     other = Book.open(book)
-    other.reserve("toy", other.account("toy").left, mechanism="aim", release="another")
+    other.reserve("toy", other.account("toy").left.rho, mechanism="aim", release="another")
     with pytest.raises(BudgetError):
         run(book, tmp_path / "out", resume=True)
-    assert other.account("toy").left == 0
+    assert other.account("toy").left.rho == 0
     assert partial_folder(tmp_path / "out").is_dir()
 
 
@@ -146,7 +146,7 @@ def test_a_run_in_memory_is_charged_for_what_it_spent(book):
     with pytest.raises(ResourceError):
         run(book, None, listeners=(slow,), limits=HOUR)
     (entry,) = Book.open(book).history("toy")
-    assert (entry.status, entry.rho) == ("failed", slow.spent)
+    assert (entry.status, entry.cost.rho) == ("failed", slow.spent)
 
 
 def test_a_limit_below_what_the_process_holds_is_refused_before_anything_is_charged(book, tmp_path):
@@ -334,7 +334,7 @@ def test_a_run_that_ends_for_want_of_memory_says_what_it_is_charged(
         run(book, out and tmp_path / out)
     assert ("--resume" in str(told.value)) == (out is not None)
     (entry,) = Book.open(book).history("toy")
-    assert 0 < entry.rho < entry.reserved
+    assert 0 < entry.cost.rho < entry.reserved.rho
 
 
 def test_where_resuming_cannot_help_the_error_does_not_advise_it(book, tmp_path, monkeypatch):

@@ -108,7 +108,7 @@ def test_a_folder_put_back_from_a_copy_is_not_resumed(steward: Steward) -> None:
     shutil.rmtree(steward.partial)
     newest.rename(steward.partial)
     assert steward.run() is not None
-    assert Book.open(steward.book).account("toy").spent == TOTAL
+    assert Book.open(steward.book).account("toy").spent.rho == TOTAL
 
 
 def test_nor_is_one_that_was_copied_while_it_drew(
@@ -138,12 +138,12 @@ def test_nor_is_an_older_copy_of_a_run_that_ended_at_a_limit(
     with pytest.raises(ResourceError):
         steward.run(limits=Limits(megabytes=1e6))
     assert steward.book is not None
-    charged = Book.open(steward.book).account("toy").spent
+    charged = Book.open(steward.book).account("toy").spent.rho
     assert charged == _recorded(steward) < TOTAL
     steward.put_back()
     with pytest.raises(BudgetError, match="not the newest state"):
         steward.run()
-    assert Book.open(steward.book).account("toy").spent == charged
+    assert Book.open(steward.book).account("toy").spent.rho == charged
 
 
 def _results(steward: Steward) -> int:
@@ -194,10 +194,10 @@ def test_a_limit_that_is_reached_while_replaying_lowers_no_charge(
     assert len(heard) == 1
     assert f"{float(recorded):.6g} of" in str(stopped.value)
     assert steward.book is not None
-    assert Book.open(steward.book).account("toy").spent == recorded < TOTAL
+    assert Book.open(steward.book).account("toy").spent.rho == recorded < TOTAL
     monkeypatch.undo()
     assert steward.run() is not None
-    assert Book.open(steward.book).account("toy").spent == TOTAL
+    assert Book.open(steward.book).account("toy").spent.rho == TOTAL
 
 
 def _fit_hearing(steward: Steward, heard: list[object]) -> None:

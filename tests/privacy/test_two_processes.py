@@ -88,8 +88,8 @@ def test_processes_that_spend_at_once_never_pass_the_total(folder: Path) -> None
         assert not (folder / f"release{i}.partial").exists()
         assert ("Nothing was charged" in text) == (code == 4)
     account = book.account("toy")
-    assert account.spent == sum((e.rho for e in book.history("toy")), Fraction(0))
-    assert account.spent == 2 * one
+    assert account.spent.rho == sum((e.cost.rho for e in book.history("toy")), Fraction(0))
+    assert account.spent.rho == 2 * one
 
 
 def test_of_two_processes_that_write_to_one_place_one_is_refused_uncharged(folder: Path) -> None:
@@ -99,7 +99,7 @@ def test_of_two_processes_that_write_to_one_place_one_is_refused_uncharged(folde
         run.communicate(timeout=120)
     codes = sorted(run.returncode for run in runs)
     assert codes == [0, 2]
-    assert book.account("toy").spent == Fraction(rho_of(1.0, 1e-9))
+    assert book.account("toy").spent.rho == Fraction(rho_of(1.0, 1e-9))
 
 
 def start_slow(folder: Path, *extra: str) -> subprocess.Popen[bytes]:
@@ -129,7 +129,7 @@ def test_a_killed_run_stays_charged_in_full_and_continues_from_its_log(folder: P
 
     rho = Fraction(rho_of(1.0, 1e-9))
     (entry,) = book.history("toy")
-    assert (entry.status, entry.rho) == ("running", rho)
+    assert (entry.status, entry.cost.rho) == ("running", rho)
     assert not (folder / "release").exists()
     refused = fit(folder, "another", 0.1)
     refused.communicate(timeout=60)
@@ -148,7 +148,7 @@ def test_a_killed_run_stays_charged_in_full_and_continues_from_its_log(folder: P
         }
     spent = sum((Fraction(e["rho"]) for e in release.log if e["event"] != "intent"), Fraction(0))
     (entry,) = book.history("toy")
-    assert (entry.status, entry.rho) == ("released", spent)
+    assert (entry.status, entry.cost.rho) == ("released", spent)
     assert spent <= rho
     assert not (folder / "release.partial").exists()
 
@@ -226,7 +226,7 @@ def test_who_stops_a_run_is_told_how_to_continue_it(folder: Path, how, code) -> 
     assert b"Traceback" not in said
     assert (folder / "release.partial").is_dir()
     (entry,) = Book.open(folder / "book.db").history("toy")
-    assert (entry.status, entry.rho) == ("running", entry.reserved)
+    assert (entry.status, entry.cost.rho) == ("running", entry.reserved.rho)
     if code is WORKER:
         assert '"code": 130' in (folder / "ended.json").read_text()
     resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume")

@@ -18,7 +18,8 @@ from typing import Any
 
 from admeasure.certificate import lines
 from admeasure.errors import ReleaseError
-from admeasure.privacy.convert import delta_of, epsilon_of
+from admeasure.privacy.convert import delta_of
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.journal import Event
 from admeasure.privacy.ledger import Charge
 from admeasure.queries import from_record, to_record
@@ -35,6 +36,9 @@ class Check:
     problems: tuple[str, ...]
 
 
+NOTHING = Zcdp(Fraction(0))
+
+
 @dataclass(frozen=True)
 class ReleaseAudit:
     """All checks of one release. `lost_draws` were announced and never recorded: a crash."""
@@ -42,7 +46,7 @@ class ReleaseAudit:
     checks: tuple[Check, ...]
     stamp: str = ""
     promise: str = ""
-    spent: Fraction = Fraction(0)
+    spent: Zcdp = NOTHING
     measurements: int = 0
     choices: int = 0
     lost_draws: int = 0
@@ -86,11 +90,15 @@ def _results(release: Release) -> list[Event]:
     return [event for event in release.log if event["event"] != "intent"]
 
 
-def _spent(release: Release) -> Fraction:
+def _spent(release: Release) -> Zcdp:
     try:
-        return sum((Fraction(event["rho"]) for event in _results(release)), Fraction(0))
+        return _sum(release)
     except (KeyError, TypeError, ValueError, ArithmeticError):
-        return Fraction(0)
+        return NOTHING
+
+
+def _sum(release: Release) -> Zcdp:
+    return sum(map(Zcdp.from_record, _results(release)), NOTHING)
 
 
 def _hashes(folder: Path) -> Iterator[str]:
@@ -160,13 +168,15 @@ def _choices(release: Release) -> Iterator[str]:
 def _spends(release: Release) -> Iterator[str]:
     """The log's costs are the certificate's, item by item and together."""
     certificate = release.certificate
-    spent = sum((Fraction(event["rho"]) for event in _results(release)), Fraction(0))
-    if any(Fraction(event["rho"]) <= 0 for event in _results(release)):
+    spent, costs = _sum(release), list(map(Zcdp.from_record, _results(release)))
+    if any(cost <= NOTHING or not cost >= NOTHING for cost in costs):
         yield "a cost in the log is not positive"
-    if float(spent) != certificate.rho_spent:
-        yield f"the log adds up to rho {float(spent)!r}, the certificate {certificate.rho_spent!r}"
-    if spent > Fraction(certificate.rho):
-        yield f"the log adds up to rho {float(spent)!r}, over the budget of {certificate.rho!r}"
+    if float(spent.rho) != certificate.rho_spent:
+        yield f"the log adds up to {spent}, the certificate to rho {certificate.rho_spent!r}"
+    if float(spent.delta_share) != certificate.delta_spent:
+        yield f"the log adds up to {spent}, the certificate to delta {certificate.delta_spent!r}"
+    if spent.rho > Fraction(certificate.rho):
+        yield f"the log adds up to {spent}, over the budget of rho {certificate.rho!r}"
     if lines(tuple(map(_charge, _results(release)))) != certificate.charges:
         yield "the certificate's list of charges is not that of the log"
 
@@ -184,16 +194,16 @@ def _charge(event: Event) -> Charge:
             what = f"choice of 1 among {event['candidates']} candidates, by coins"
         case other:
             raise ValueError(f"an unknown event {other}")
-    return Charge(what, Fraction(event["rho"]))
+    return Charge(what, Zcdp.from_record(event))
 
 
 def _conversion(release: Release) -> Iterator[str]:
     """rho gives (epsilon, delta), and what was spent gives what the certificate says."""
     c = release.certificate
-    if delta_of(Fraction(c.rho), c.epsilon) > c.delta:
+    spent = _sum(release)
+    if Fraction(delta_of(Fraction(c.rho), c.epsilon)) + spent.delta_share > Fraction(c.delta):
         yield f"rho {c.rho!r} does not give epsilon {c.epsilon:g} at delta {c.delta:g}"
-    spent = sum((Fraction(event["rho"]) for event in _results(release)), Fraction(0))
-    if (epsilon_of(spent, c.delta) if spent else 0.0) != c.epsilon_spent:
+    if spent.epsilon(c.delta) != c.epsilon_spent:
         yield f"what was spent does not mean epsilon {c.epsilon_spent!r}"
 
 
@@ -237,7 +247,7 @@ def record(audit: ReleaseAudit) -> dict[str, Any]:
         "ok": audit.holds,
         "stamp": audit.stamp,
         "promise": audit.promise,
-        "rho_spent": float(audit.spent),
+        "rho_spent": float(audit.spent.rho),
         "measurements": audit.measurements,
         "choices": audit.choices,
         "lost_draws": audit.lost_draws,

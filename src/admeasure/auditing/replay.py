@@ -31,6 +31,7 @@ import numpy as np
 
 from admeasure.auditing.draws import Draws, Misoffered, drawn
 from admeasure.mechanisms import Mechanism, Outcome
+from admeasure.privacy.cost import Cost, Number, Zcdp, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Journal, unpack
 from admeasure.privacy.ledger import Ledger
@@ -85,20 +86,20 @@ def compare(
     workload: Workload,
     table: Source,
     neighbour: Source,
-    rho: Fraction,
+    budget: Cost | Number,
     noise: Noise,
 ) -> NeighbourComparison:
     """Run the mechanism on both tables and compare. The tables must be neighbours by their schema;
     `noise` draws for both."""
     first = _Recording(noise)
     try:
-        outcome, spent = _run(mechanism, workload, table, rho, first, first.journal)
+        outcome, spent = _run(mechanism, workload, table, budget, first, first.journal)
     except Misoffered as error:
         return NeighbourComparison((Fault("offer", str(error)),), ())
     faults = _own_faults(first, spent)
     second = _Replay(first)
     try:
-        other, again = _run(mechanism, workload, neighbour, rho, second, second.journal)
+        other, again = _run(mechanism, workload, neighbour, budget, second, second.journal)
         faults += second.faults
         if second.place != len(first.calls) or len(second.journal.moves) != len(first.results):
             faults.append(Fault("path", "the neighbour's run ended early"))
@@ -256,16 +257,16 @@ def _run(
     mechanism: Mechanism,
     workload: Workload,
     source: Source,
-    rho: Fraction,
+    budget: Cost | Number,
     noise: Noise,
     journal: Journal,
-) -> tuple[Outcome, Fraction]:
-    ledger = Ledger(rho)
+) -> tuple[Outcome, Cost]:
+    ledger = Ledger(budget)
     outcome = mechanism.run(Curator(source, ledger, noise, journal), workload, source.schema.zeros)
     return outcome, ledger.spent
 
 
-def _own_faults(first: _Recording, spent: Fraction) -> list[Fault]:
+def _own_faults(first: _Recording, spent: Cost) -> list[Fault]:
     """What is wrong already without a neighbour."""
     faults = []
     if first.journal.drawn != list(range(1, len(first.calls) + 1)):
@@ -273,7 +274,7 @@ def _own_faults(first: _Recording, spent: Fraction) -> list[Fault]:
     for event, place in zip(first.results, first.journal.drawn, strict=True):
         if place > len(first.calls) or not place or not _paid(event, first.calls[place - 1]):
             faults.append(Fault("cost", f"{event['event']} is less noisy than its rho says"))
-    recorded = sum((Fraction(event["rho"]) for event in first.results), Fraction(0))
+    recorded = sum(map(read_cost, first.results), Zcdp(Fraction(0)))
     if recorded != spent:
         faults.append(Fault("charge", "the ledger fell by something else than was recorded"))
     return faults

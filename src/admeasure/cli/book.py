@@ -13,8 +13,8 @@ from admeasure.terminal.console import say, say_json, table
 
 def create(file: Path, dataset: str, epsilon: float, delta: float) -> None:
     book = Book.create(file, dataset, epsilon=epsilon, delta=delta)
-    total = float(book.account(dataset).rho)
-    say(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} (rho {total:.6g}).")
+    total = book.account(dataset).total
+    say(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
     say(f"Charge runs to it with: admeasure fit … --ledger {file} --dataset {dataset}")
 
 
@@ -67,7 +67,7 @@ def show(file: Path, dataset: str | None, *, json: bool) -> None:
             a.dataset,
             f"{a.epsilon:g}",
             f"{a.delta:g}",
-            f"{float(a.rho):.6g}",
+            f"{float(a.total):.6g}",
             f"{float(a.spent):.6g}",
             f"{float(a.left):.6g}",
             f"{a.epsilon_left:.4g}",
@@ -90,7 +90,7 @@ def _print_runs(book: Book, dataset: str) -> None:
             e.mechanism,
             e.status,
             f"{e.epsilon:g}",
-            f"{float(e.rho):.6g}",
+            f"{float(e.cost):.6g}",
             e.release,
         ]
         for e in book.history(dataset)
@@ -111,9 +111,9 @@ def _record(book: Book, account: Any) -> dict[str, Any]:
         "dataset": account.dataset,
         "epsilon": account.epsilon,
         "delta": account.delta,
-        "rho": account.rho,
-        "rho_spent": account.spent,
-        "rho_left": account.left,
+        "rho": float(account.total),
+        "rho_spent": float(account.spent),
+        "rho_left": float(account.left),
         "epsilon_spent": account.epsilon_spent,
         "epsilon_left": account.epsilon_left,
         "created": account.created,
@@ -126,8 +126,8 @@ def _record(book: Book, account: Any) -> dict[str, Any]:
                 "status": e.status,
                 "epsilon": e.epsilon,
                 "delta": e.delta,
-                "rho": e.rho,
-                "rho_reserved": e.reserved,
+                "rho": float(e.cost),
+                "rho_reserved": float(e.reserved),
                 "started": e.started,
                 "ended": e.ended,
             }

@@ -43,19 +43,18 @@ def show(
 
 
 def _print(planned: Planned) -> None:
-    made, rho, rows = planned.plan, planned.rho, planned.rows
+    made, budget, rows = planned.plan, planned.budget, planned.rows
     say(f"{planned.mechanism.name}: {planned.mechanism.summary}")
     say(
-        f"epsilon {planned.epsilon:g} at delta {planned.delta:g} allows rho {float(rho):.6g}; "
-        "no data was read."
+        f"epsilon {planned.epsilon:g} at delta {planned.delta:g} allows {budget}; no data was read."
     )
     say()
     lines = [
         [
             item.what,
             str(item.times),
-            f"{float(item.rho):.4g}",
-            f"{100 * float(item.rho * item.times / rho):.1f}%",
+            f"{float(item.cost):.4g}",
+            f"{100 * float(item.total.ratio(budget)):.1f}%",
             "" if item.sigma is None else f"{item.sigma:.4g}",
         ]
         for item in made.items

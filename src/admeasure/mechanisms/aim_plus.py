@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -33,6 +32,7 @@ from admeasure.parts.annealing import Annealing
 from admeasure.planning import forecast
 from admeasure.planning.division import ONE_WAY, Division
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
@@ -85,19 +85,19 @@ class AimPlus:
         return self._annealing.needs(domain)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return self._annealing.divide(domain, workload, unit, rho)
+        return self._annealing.divide(domain, workload, unit, budget)
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        return self._annealing.plan(domain, workload, unit, rho, rows)
+        return self._annealing.plan(domain, workload, unit, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, rho = curator.domain, curator.ledger.total
-        division = self._annealing.divide(domain, workload, curator.unit, rho)
-        schedule = self._annealing.schedule(domain, rho)
+        domain, budget = curator.domain, curator.budget
+        division = self._annealing.divide(domain, workload, curator.unit, budget)
+        schedule = self._annealing.schedule(domain, budget)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
@@ -106,7 +106,8 @@ class AimPlus:
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
         # What is kept will be divided among about three sets a column.
-        penalty = Penalty(self.penalty, ahead=schedule.keep / (3 * len(domain)), hopeless=HOPELESS)
+        ahead = division.total(AGAIN) / (3 * len(domain))
+        penalty = Penalty(self.penalty, ahead=ahead, hopeless=HOPELESS)
         selector = ExpectedImprovement(family, weights, penalty)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -41,14 +40,15 @@ from admeasure.parts.reweighting import at_least_one
 from admeasure.planning import room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
-    ROWS,
     Division,
     Item,
     believed_rows,
     count_rows,
     counting,
+    precision,
 )
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
@@ -93,10 +93,9 @@ class DualQuery:
         return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted = counting(unit, rho)
-        left = rho - Division(counted).total(ROWS)
+        counted, left = counting(unit, budget)
         shares = _shares(left, self._rounds(left, rows, unit))
         sampled = (
             Item(_samples_of(t), share / self.samples, times=self.samples)
@@ -106,26 +105,25 @@ class DualQuery:
         return Division((*counted, *sampled))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
-        rounds = self._rounds(rho - division.total(ROWS), rows or ASSUMED_ROWS, unit)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+        _, left = counting(unit, budget)
+        rounds = self._rounds(left, rows or ASSUMED_ROWS, unit)
         cells = sum(domain.cells(c) for c in workload.marginals())
         seconds = rounds * (0.2 + self.samples * cells * 2e-7)
         return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         total = believed_rows(count_rows(curator))
-        rho = curator.ledger.total
-        division = self.divide(curator.domain, workload, curator.unit, rho, total)
-        rounds = self._rounds(rho - division.total(ROWS), total, curator.unit)
+        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
+        rounds = self._rounds(curator.remaining, total, curator.unit)
         oracle = Oracle(curator.domain, zeros, self.seconds, self.solver)
         rng = np.random.default_rng(0)  # for what costs nothing and tells nothing
         found: list[Record] = []
         limited, notes = 0, []
         for t in range(1, rounds + 1):
-            share = division.total(_samples_of(t))
-            sampled = self._sample(curator, workload, found, total, share, rng)
+            sampled = self._sample(curator, workload, found, total, division, rng)
             best = oracle.best(Counter(sampled), rng=rng)
             if best is None:
                 notes.append(_ended(t, self.seconds))
@@ -147,28 +145,28 @@ class DualQuery:
         workload: Workload,
         found: Sequence[Record],
         total: float,
-        share: Fraction,
+        division: Division,
         rng: np.random.Generator,
     ) -> list[Query]:
         if not found:
             return _uniform(workload, curator.domain, self.samples, rng)
         believed = answers(model_of(found, curator.domain, total * len(found)), workload)
         score = SignedError(believed, times=len(found))
-        each = share / self.samples
+        each = division[_samples_of(len(found) + 1)].cost
         return [curator.choose(score, workload.queries, each) for _ in range(self.samples)]
 
-    def _rounds(self, rho: Fraction, total: float, unit: Unit) -> int:
+    def _rounds(self, budget: Cost, total: float, unit: Unit) -> int:
         """The T at which ρ = s η² m² T³ / (6 n²), nearly."""
         if self.rounds is not None:
             return self.rounds
-        scaled = float(rho) * 6 / self.samples * (total / (self.eta * unit.max_rows)) ** 2
+        scaled = precision(budget) * 6 / self.samples * (total / (self.eta * unit.max_rows)) ** 2
         return max(2, min(MOST_ROUNDS, round(scaled ** (1 / 3))))
 
 
-def _shares(rho: Fraction, rounds: int) -> list[Fraction]:
+def _shares(budget: Cost, rounds: int) -> list[Cost]:
     """(t - 1)² of the budget for round t; one round alone costs nothing."""
     squares = [t * t for t in range(rounds)]
-    return [rho * square / max(1, sum(squares)) for square in squares]
+    return [budget * square / max(1, sum(squares)) for square in squares]
 
 
 def _samples_of(t: int) -> str:

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -40,7 +39,6 @@ from admeasure.parts.reweighting import (
 from admeasure.planning import room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
-    ROWS,
     SELECTION,
     Division,
     Item,
@@ -49,6 +47,7 @@ from admeasure.planning.division import (
     counting,
 )
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
@@ -100,17 +99,16 @@ class Fem:
         return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted = counting(unit, rho)
-        left = rho - Division(counted).total(ROWS)
+        counted, left = counting(unit, budget)
         rounds = self._rounds(left, rows, unit)
         return Division((*counted, Item(SELECTION, left / rounds, times=rounds)))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         cells = sum(domain.cells(c) for c in workload.marginals())
         oracle = Oracle(domain, (), self.seconds, self.solver)
@@ -121,7 +119,7 @@ class Fem:
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain
         total = believed_rows(count_rows(curator))
-        each = self.divide(domain, workload, curator.unit, curator.ledger.total, total)[SELECTION]
+        each = self.divide(domain, workload, curator.unit, curator.budget, total)[SELECTION]
         rounds = each.times
         oracle = Oracle(domain, zeros, self.seconds, self.solver)
         rng = np.random.default_rng(0)  # for perturbations, which protect nothing
@@ -132,7 +130,7 @@ class Fem:
         calls, limited, notes, done = 0, 0, [], 0
         for t in range(1, rounds + 1):
             score = SignedError(answers(model_of(last, domain, total), workload))
-            chosen.append(curator.choose(score, workload.queries, each.rho))
+            chosen.append(curator.choose(score, workload.queries, each.cost))
             solved = self._solve(oracle, chosen, rounds, rng)
             records = [completed(s.codes, domain, rng) for s in solved if s is not None]
             calls += len(solved)
@@ -172,10 +170,10 @@ class Fem:
     def _samples(self, oracle: Oracle) -> int:
         return self.samples or (100 if oracle.engine == "enumeration" else 20)
 
-    def _rounds(self, rho: Fraction, total: float, unit: Unit) -> int:
+    def _rounds(self, budget: Cost, total: float, unit: Unit) -> int:
         if self.rounds is not None:
             return self.rounds
-        return max(5, min(MOST_ROUNDS, round(balanced_rounds(rho, total, unit))))
+        return max(5, min(MOST_ROUNDS, round(balanced_rounds(budget, total, unit))))
 
 
 def _first(oracle: Oracle, rng: np.random.Generator) -> Record:

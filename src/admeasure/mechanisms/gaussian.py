@@ -20,7 +20,8 @@ from admeasure.measurement import Measurement
 from admeasure.planning import room
 from admeasure.planning.division import ASSUMED_ROWS, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 from admeasure.unit import Unit
@@ -43,23 +44,23 @@ class Gaussian:
         return room.megabytes(domain, workload.marginals(), each=20, largest=40)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
         shares = _shares(domain, workload)
         total = sum(shares.values())
         l2_squared = {c: Marginal(c).sensitivity(domain, unit).l2_squared for c in shares}
-        parts = {c: rho * share / total for c, share in shares.items()}
+        parts = {c: budget * share / total for c, share in shares.items()}
         return Division(
             tuple(
-                Item(f"marginal of {', '.join(c)}", part, sigma_for(part, l2_squared[c]))
+                Item(f"marginal of {', '.join(c)}", part, part.sigma(l2_squared[c]))
                 for c, part in parts.items()
             )
         )
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         sizes = [domain.cells(c) for c in _shares(domain, workload)]
         error = None
         if rows:
@@ -78,7 +79,8 @@ class Gaussian:
             curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS
         )
         queries = [Marginal(c) for c in _shares(curator.domain, workload)]
-        log = curator.measure(queries, curator.remaining, [item.rho for item in division.items])
+        shares = [item.cost.ratio(curator.budget) for item in division.items]
+        log = curator.measure(queries, curator.budget, shares)
         total = believed_total(log)
         tables = {m.query.columns: to_simplex(m.values, total) for m in log}
         variances = {m.query.columns: m.sigma**2 for m in log}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import ClassVar, Self
 
 from admeasure.domain import Domain
@@ -21,6 +20,7 @@ from admeasure.parts.course import Options
 from admeasure.planning import room
 from admeasure.planning.division import Division
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
@@ -58,18 +58,18 @@ class Gem(Options):
         room.start_jax(self.name)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
         _, division = generator.divided(
-            self, domain, workload, unit, rho, rows, predicates=self.predicates
+            self, domain, workload, unit, budget, rows, predicates=self.predicates
         )
         return division
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         return generator.plan(
-            self.name, self, domain, workload, unit, rho, rows, predicates=self.predicates
+            self.name, self, domain, workload, unit, budget, rows, predicates=self.predicates
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

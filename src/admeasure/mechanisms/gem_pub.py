@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -24,6 +23,7 @@ from admeasure.parts.course import Options
 from admeasure.planning import room
 from admeasure.planning.division import Division
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
@@ -94,17 +94,17 @@ class GemPub(Options):
         room.start_jax(self.name)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        _, division = generator.divided(self, domain, workload, unit, rho, rows, informed=True)
+        _, division = generator.divided(self, domain, workload, unit, budget, rows, informed=True)
         return division
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         notes = self.public.notes if self.public is not None else ()
         made = generator.plan(
-            self.name, self, domain, workload, unit, rho, rows, informed=True, notes=notes
+            self.name, self, domain, workload, unit, budget, rows, informed=True, notes=notes
         )
         return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps)
 

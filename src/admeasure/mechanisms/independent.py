@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -15,7 +14,8 @@ from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 from admeasure.unit import Unit
@@ -41,16 +41,16 @@ class Independent:
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        each = rho / len(domain)
-        sigma = sigma_for(each, unit.rows_changed * unit.max_rows)
+        each = budget / len(domain)
+        sigma = each.sigma(unit.rows_changed * unit.max_rows)
         return Division((Item(ONE_WAY, each, sigma, len(domain)),))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        (one_way,) = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        (one_way,) = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         assert one_way.sigma is not None
         return forecast.graphical(
             (one_way,),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -27,7 +26,6 @@ from admeasure.parts.reweighting import needed
 from admeasure.planning import room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
-    ROWS,
     Division,
     Item,
     believed_rows,
@@ -35,6 +33,7 @@ from admeasure.planning.division import (
     counting,
 )
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.regression import Regression, one_hot
 from admeasure.public.table import PublicTable
@@ -81,15 +80,15 @@ class JiElkan:
         return room.megabytes(domain, [domain.columns], each=2 * room.COUNTS)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted = counting(unit, rho)
-        return Division((*counted, Item(COEFFICIENTS, rho - Division(counted).total(ROWS))))
+        counted, left = counting(unit, budget)
+        return Division((*counted, Item(COEFFICIENTS, left)))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         cells = domain.cells()
         return Plan(items, "1", None, cells * 8 / 2**20, 1 + cells * 1e-7)
 
@@ -97,7 +96,7 @@ class JiElkan:
         public = needed(self.public, self.name)
         notes = public.check(curator.domain, zeros)
         total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.ledger.total, total)
+        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
         start = public.start(total, zeros, self.initial)
         regression = Regression(start, self.strength * total, curator.unit)
         noisy = curator.statistic(regression, division.total(COEFFICIENTS))

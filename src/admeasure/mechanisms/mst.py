@@ -23,7 +23,8 @@ from admeasure.loop import Budget, adaptive_measurements
 from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
@@ -81,21 +82,21 @@ class Mst:
         return [pair for pair in pairs if domain.cells(pair) <= most]
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
         l2_squared, edges = unit.rows_changed * unit.max_rows, len(domain) - 1
-        one_way = rho * (THIRD if edges else 1) / len(domain)
-        first = Item(ONE_WAY, one_way, sigma_for(one_way, l2_squared), len(domain))
+        one_way = budget * (THIRD if edges else 1) / len(domain)
+        first = Item(ONE_WAY, one_way, one_way.sigma(l2_squared), len(domain))
         if not edges:
             return Division((first,))
-        each = rho * THIRD / edges
-        pairs = Item(PAIRS, each, sigma_for(each, l2_squared), edges)
+        each = budget * THIRD / edges
+        pairs = Item(PAIRS, each, each.sigma(l2_squared), edges)
         return Division((first, Item(EDGES, each, times=edges), pairs))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        items = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS).items
+        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         sigma = items[-1].sigma
         assert sigma is not None
         return forecast.graphical(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
@@ -21,6 +20,7 @@ from admeasure.parts.reweighting import Loop, Measure, Output, at_least_one, pla
 from admeasure.planning import room
 from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.selectors.worst import Law
@@ -69,14 +69,14 @@ class Mwem:
         return whole + room.megabytes(domain, asked, each=room.COUNTS)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return self._loop.divide(domain, workload, unit, rho, rows)
+        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         used = 1 if self.reuse == "none" else rounds / 2
         steps = len(workload.marginals()) / 8 + used * self.passes

@@ -21,7 +21,6 @@ from admeasure.planning import forecast, room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
     MEASUREMENT,
-    ROWS,
     SELECTION,
     Division,
     believed_rows,
@@ -30,6 +29,7 @@ from admeasure.planning.division import (
     even_rounds,
 )
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Query
 from admeasure.schedules.even import Even
@@ -80,17 +80,16 @@ class MwemPgm:
         return room.megabytes(domain, offered, each=room.COUNTS)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted, rounds = counting(unit, rho), self.rounds or len(domain)
-        left = rho - Division(counted).total(ROWS)
+        (counted, left), rounds = counting(unit, budget), self.rounds or len(domain)
         whole = unit.rows_changed * unit.max_rows
         return Division((*counted, *even_rounds(left, rounds, HALF, whole)))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         measured = division[MEASUREMENT]
         assert measured.sigma is not None
         return forecast.graphical(
@@ -107,10 +106,10 @@ class MwemPgm:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
-            curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])
+            curator.domain, workload, curator.unit, curator.budget, believed_rows(log[0])
         )
         model = family.update(family.init(curator.domain, zeros), log)
-        schedule = Even(division[SELECTION].rho, division[MEASUREMENT].rho)
+        schedule = Even(division[SELECTION].cost, division[MEASUREMENT].cost)
         selector = _Fitting(family)
         for done in adaptive_measurements(
             curator, workload, family, selector, schedule, model, log

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -16,6 +15,7 @@ from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
 from admeasure.parts.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
 from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.unit import Unit
@@ -43,15 +43,15 @@ class PepPub(OnPublicRecords):
         return Loop(self.rounds, self.measure, self.select)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return self._loop.divide(domain, workload, unit, rho, rows)
+        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         public = self.table
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
         return plan_of(division, public.records, steps, public.notes)

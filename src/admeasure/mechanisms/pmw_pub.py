@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
@@ -25,6 +24,7 @@ from admeasure.parts.reweighting import (
 )
 from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
 from admeasure.unit import Unit
@@ -54,15 +54,15 @@ class PmwPub(OnPublicRecords):
         return Loop(self.rounds, self.measure, self.select, self.output)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return self._loop.divide(domain, workload, unit, rho, rows)
+        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         public = self.table
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         steps = len(workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
         note = bound_note(public, domain, workload, unit, division, rows, self.initial)

@@ -24,7 +24,6 @@ from admeasure.loop import Budget, adaptive_measurements
 from admeasure.planning import forecast, room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
-    ROWS,
     Division,
     Item,
     believed_rows,
@@ -32,7 +31,8 @@ from admeasure.planning.division import (
     counting,
 )
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.dependence import Dependence
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
@@ -78,20 +78,19 @@ class PrivBayes:
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted, d = counting(unit, rho), len(domain)
-        left = rho - Division(counted).total(ROWS)
-        select = left * SELECT_SHARE if d > 1 else Fraction(0)  # one column: nothing to choose
+        (counted, left), d = counting(unit, budget), len(domain)
+        select = left * SELECT_SHARE if d > 1 else left * 0  # one column: nothing to choose
         each = (left - select) / d
-        joints = Item(JOINTS, each, sigma_for(each, unit.rows_changed * unit.max_rows), d)
+        joints = Item(JOINTS, each, each.sigma(unit.rows_changed * unit.max_rows), d)
         chosen = (Item(PARENTS, select / (d - 1), times=d - 1),) if d > 1 else ()
         return Division((*counted, *chosen, joints))
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho, rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         sigma = division[JOINTS].sigma
         assert sigma is not None
         return forecast.graphical(
@@ -108,7 +107,7 @@ class PrivBayes:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
-            curator.domain, workload, curator.unit, curator.ledger.total, believed_rows(log[0])
+            curator.domain, workload, curator.unit, curator.budget, believed_rows(log[0])
         )
         model = family.update(family.init(curator.domain, zeros), log)
         schedule = Even(division.total(PARENTS), division.total(JOINTS))
@@ -137,9 +136,8 @@ class Network:
         budget: Budget,
     ) -> Sequence[Query]:
         domain = curator.domain
-        sigma = sigma_for(
-            budget.measure / len(domain), curator.unit.rows_changed * curator.unit.max_rows
-        )
+        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        sigma = (budget.measure / len(domain)).sigma(l2_squared)
         most_cells = model.total / (self.usefulness * sigma)
         # The first column is free to choose; the one with the most levels needs no parents.
         placed = [max(domain.columns, key=lambda c: domain[c])]
@@ -150,8 +148,8 @@ class Network:
             fitting = set(self.family.fitting(grown, pairs, 1.0))
             alone = [(c,) for c in domain.columns if c not in placed]
             candidates = [Marginal(p) for p in pairs if p in fitting] or list(map(Marginal, alone))
-            rho = budget.select / (len(domain) - 1)
-            chosen = curator.choose(Dependence(frozenset(placed)), candidates, rho)
+            each = budget.select / (len(domain) - 1)
+            chosen = curator.choose(Dependence(frozenset(placed)), candidates, each)
             joints.append(chosen.columns)
             placed += [c for c in chosen.columns if c not in placed]
         return [Marginal(columns) for columns in joints]

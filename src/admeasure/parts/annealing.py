@@ -17,7 +17,7 @@ from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.planning import forecast, room
 from admeasure.planning.division import ONE_WAY, ROUNDS, Division, Item
 from admeasure.planning.mechanism import Plan
-from admeasure.privacy.curator import sigma_for
+from admeasure.privacy.cost import Cost
 from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
 from admeasure.unit import Unit
@@ -75,24 +75,24 @@ class Annealing:
         """The one-way marginals; what is measured later is chosen among what fits."""
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
-    def divide(self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction) -> Division:
+    def divide(self, domain: Domain, workload: Workload, unit: Unit, budget: Cost) -> Division:
         singles = sum(len(r) == 1 for r in workload.closure())
-        keep = rho * Fraction(self.final_pass)
-        measured = self.first(domain, rho) * Fraction(self.alpha)
-        sigma = sigma_for(measured, unit.rows_changed * unit.max_rows)
+        keep = budget * Fraction(self.final_pass)
+        measured = self.first(domain, budget) * Fraction(self.alpha)
+        sigma = measured.sigma(unit.rows_changed * unit.max_rows)
         return Division(
             (
                 Item(ONE_WAY, measured, sigma, singles),
-                Item(ROUNDS, rho - keep - measured * singles),
+                Item(ROUNDS, budget - keep - measured * singles),
                 *([Item(self.again, keep)] if keep else []),
             )
         )
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        division = self.divide(domain, workload, unit, rho)
-        left, each = division.total(ROUNDS), self.first(domain, rho)
+        division = self.divide(domain, workload, unit, budget)
+        left, each = division.total(ROUNDS), self.first(domain, budget)
         last = left * Fraction(self.alpha) / self.growth
         fewest = forecast.fewest_rounds(left, each, self.growth)
         if division.total(self.again):
@@ -102,16 +102,16 @@ class Annealing:
             domain,
             workload,
             rows,
-            sigma_last=sigma_for(last, unit.rows_changed * unit.max_rows),
-            rounds=f"{fewest} to {int(left / each) + 1}",
+            sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
+            rounds=f"{fewest} to {int(left.ratio(each)) + 1}",
             max_megabytes=self.family.max_megabytes,
         )
 
-    def schedule(self, domain: Domain, rho: Fraction) -> Annealed:
+    def schedule(self, domain: Domain, budget: Cost) -> Annealed:
         """Rounds until nothing is left but what the last pass is to have."""
-        keep = rho * Fraction(self.final_pass)
+        keep = budget * Fraction(self.final_pass)
         return Annealed(
-            self.first(domain, rho),
+            self.first(domain, budget),
             Fraction(self.alpha),
             keep,
             self.growth,
@@ -119,9 +119,11 @@ class Annealing:
             self.patience if keep else None,
         )
 
-    def first(self, domain: Domain, rho: Fraction) -> Fraction:
+    def first(self, domain: Domain, budget: Cost) -> Cost:
         """ρ/T of what is not kept: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 of the
         paper's Algorithm 4 in one number."""
         return (
-            rho * (1 - Fraction(self.final_pass)) / (self.rounds or self.per_column * len(domain))
+            budget
+            * (1 - Fraction(self.final_pass))
+            / (self.rounds or self.per_column * len(domain))
         )

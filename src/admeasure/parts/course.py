@@ -21,8 +21,9 @@ from admeasure.planning.division import (
     Division,
     Item,
     even_rounds,
+    precision,
 )
-from admeasure.privacy.curator import sigma_for
+from admeasure.privacy.cost import Cost
 from admeasure.queries import Marginal, Predicate
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
@@ -73,15 +74,15 @@ class Course:
 
     `rounds`: T of the even schedule. `each`: what the first rounds of the annealed one cost.
     `select`: the part of each round that goes to selection. `first`: the one-way marginals that
-    are measured before anything is chosen, `rho_first` for all of them together.
+    are measured before anything is chosen, `cost_first` for all of them together.
     """
 
     select: Fraction
     annealed: bool
     rounds: int
-    each: Fraction
+    each: Cost
     first: tuple[Marginal, ...]
-    rho_first: Fraction
+    cost_first: Cost
 
     @classmethod
     def of(
@@ -89,7 +90,7 @@ class Course:
         options: Options,
         domain: Domain,
         workload: Workload,
-        rho: Fraction,
+        budget: Cost,
         total: float,
         *,
         informed: bool,
@@ -102,30 +103,30 @@ class Course:
         rounds = options.rounds
         if rounds is None and annealed:
             rounds = 8 * columns
-        rounds = rounds or default_rounds(options, domain, workload, rho, select, total)
+        rounds = rounds or default_rounds(options, domain, workload, budget, select, total)
         wide = not cells and options.candidates == "closure" and not informed
         first = tuple(Marginal(r) for r in workload.closure() if len(r) == 1) if wide else ()
-        rho_first = rho * FIRST_SHARE if first else Fraction(0)
-        return cls(select, annealed, rounds, (rho - rho_first) / rounds, first, rho_first)
+        cost_first = budget * FIRST_SHARE if first else budget * 0
+        return cls(select, annealed, rounds, (budget - cost_first) / rounds, first, cost_first)
 
     def divide(
-        self, domain: Domain, unit: Unit, rho: Fraction, one: int, predicates: Sequence[Predicate]
+        self, domain: Domain, unit: Unit, budget: Cost, one: int, predicates: Sequence[Predicate]
     ) -> tuple[Item, ...]:
-        """How `rho` is spent; `one` is the squared L2 sensitivity of what a round measures.
+        """How `budget` is spent; `one` is the squared L2 sensitivity of what a round measures.
 
         A predicate is measured once, at the cost of a round, or all together for a quarter of the
         budget where they are many.
         """
-        items, left = [], rho - self.rho_first
+        items, left = [], budget - self.cost_first
         if self.first:
-            part = self.rho_first / len(self.first)
-            sigma = sigma_for(part, unit.rows_changed * unit.max_rows)
+            part = self.cost_first / len(self.first)
+            sigma = part.sigma(unit.rows_changed * unit.max_rows)
             items.append(Item(ONE_WAY, part, sigma, len(self.first)))
         if predicates:
             count = len(predicates)
             part = left * min(Fraction(count, self.rounds + count), Fraction(1, 4)) / count
             most = max(p.sensitivity(domain, unit).l2_squared for p in predicates)
-            items.append(Item(PREDICATES, part, sigma_for(part, most), count))
+            items.append(Item(PREDICATES, part, part.sigma(most), count))
             left -= part * count
         if self.annealed:
             return (*items, Item(ROUNDS, left))
@@ -135,7 +136,7 @@ class Course:
         """The schedule of the rounds."""
         if self.annealed:
             return Annealed(self.each, 1 - self.select)
-        return Even(division[SELECTION].rho, division[MEASUREMENT].rho)
+        return Even(division[SELECTION].cost, division[MEASUREMENT].cost)
 
 
 def share_of(alpha: float) -> Fraction:
@@ -148,7 +149,7 @@ def default_rounds(
     options: Options,
     domain: Domain,
     workload: Workload,
-    rho: Fraction,
+    budget: Cost,
     select: Fraction,
     total: float,
 ) -> int:
@@ -162,7 +163,8 @@ def default_rounds(
     """
     if options.measure == "cells":
         offered = sum(domain.cells(q.columns) for q in workload.targets)
-        most, rounds = min(100, offered), 2 * float(rho * (1 - select)) * (total / 50) ** 2
+        most, rounds = min(100, offered), 2 * precision(budget * (1 - select)) * (total / 50) ** 2
     else:
-        most, rounds = 2 * len(workload.closure()), math.sqrt(total * math.sqrt(rho)) / 2
+        most = 2 * len(workload.closure())
+        rounds = math.sqrt(total * math.sqrt(precision(budget))) / 2
     return max(min(4, most), min(round(rounds), most))

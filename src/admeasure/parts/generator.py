@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +28,13 @@ from admeasure.planning.division import (
     ASSUMED_ROWS,
     ONE_WAY,
     ROUNDS,
-    ROWS,
     Division,
     believed_rows,
     count_rows,
     counting,
 )
 from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
 from admeasure.queries import Marginal, Predicate, Query
@@ -201,7 +200,7 @@ def run(
         domain,
         workload,
         curator.unit,
-        curator.ledger.total,
+        curator.budget,
         total,
         informed=pretrained is not None,
         predicates=predicates,
@@ -328,7 +327,7 @@ def _told(curator: Curator, number: int, done: Round[NetworkModel]) -> tuple[flo
 def _incomplete(curator: Curator, model: NetworkModel) -> tuple[str, ...]:
     if model.sound:
         return ()
-    part = float(curator.ledger.spent / curator.ledger.total)
+    part = float((curator.budget - curator.remaining).ratio(curator.budget))
     return (
         "INCOMPLETE: training produced a number that is not finite and was stopped. The model is "
         f"the last one that was sound; {100 * part:.0f}% of the budget was spent and charged, the "
@@ -341,15 +340,14 @@ def divided(
     domain: Domain,
     workload: Workload,
     unit: Unit,
-    rho: Fraction,
+    budget: Cost,
     rows: float,
     *,
     informed: bool = False,
     predicates: Sequence[Predicate] = (),
 ) -> tuple[Course, Division]:
     """The course of a run and how its budget is divided."""
-    counted = counting(unit, rho)
-    left = rho - Division(counted).total(ROWS)
+    counted, left = counting(unit, budget)
     course = Course.of(options, domain, workload, left, rows, informed=informed)
     whole = unit.rows_changed * unit.max_rows
     one = unit.max_rows**2 if options.measure == "cells" else whole
@@ -362,7 +360,7 @@ def plan(
     domain: Domain,
     workload: Workload,
     unit: Unit,
-    rho: Fraction,
+    budget: Cost,
     rows: int | None,
     *,
     informed: bool = False,
@@ -375,7 +373,7 @@ def plan(
         domain,
         workload,
         unit,
-        rho,
+        budget,
         float(rows or ASSUMED_ROWS),
         informed=informed,
         predicates=predicates,
@@ -384,7 +382,8 @@ def plan(
     count, said = course.rounds, str(course.rounds)
     if course.annealed:
         left, each = division.total(ROUNDS), course.each
-        count, said = left / each, f"{forecast.fewest_rounds(left, each)} to {int(left / each) + 1}"
+        count = left.ratio(each)
+        said = f"{forecast.fewest_rounds(left, each)} to {int(count) + 1}"
     how = training(options)
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps

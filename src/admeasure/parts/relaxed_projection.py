@@ -24,9 +24,11 @@ from admeasure.planning.division import (
     believed_rows,
     count_rows,
     counting,
+    precision,
 )
 from admeasure.planning.mechanism import Outcome, Plan
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
@@ -81,14 +83,14 @@ class Projection(ABC):
         room.start_jax(self.name)
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return divide(self, domain, workload, unit, rho, rows)
+        return divide(self, domain, workload, unit, budget, rows)
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        return plan(self, domain, workload, unit, rho, rows)
+        return plan(self, domain, workload, unit, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         from admeasure.families.products.family import ProductFamily
@@ -155,7 +157,7 @@ def product_rows(options: Projection, domain: Domain) -> int:
 
 
 def settings(
-    options: Projection, domain: Domain, workload: Workload, rho: Fraction, total: float
+    options: Projection, domain: Domain, workload: Workload, budget: Cost, total: float
 ) -> tuple[int, int, int]:
     """T, K and n' from public facts: budget, noisy number of rows, workload.
 
@@ -174,11 +176,11 @@ def settings(
     if options.measure == "all":
         return 1, offered, rows
     if options.measure == "marginals":
-        balanced = round(math.sqrt(total * math.sqrt(rho)) / 2)
+        balanced = round(math.sqrt(total * math.sqrt(precision(budget))) / 2)
         rounds = options.rounds or max(min(4, offered), min(balanced, 2 * offered))
         return rounds, options.queries or 1, rows
     overlapping = any(q.at_least < len(q.columns) for q in workload.targets)
-    count = math.sqrt(rho) * total / 20 * (4 if overlapping else 1)
+    count = math.sqrt(precision(budget)) * total / 20 * (4 if overlapping else 1)
     count = max(8.0, min(4096.0, count, offered / 4))
     queries = options.queries
     if queries is None and options.rounds is not None:
@@ -201,9 +203,9 @@ def run(
 ) -> Outcome:
     domain = curator.domain
     total = believed_rows(count_rows(curator))
-    rho = curator.remaining
-    division = divide(options, domain, workload, curator.unit, curator.ledger.total, total)
-    rounds, queries, rows = settings(options, domain, workload, rho, total)
+    budget = curator.remaining
+    division = divide(options, domain, workload, curator.unit, curator.budget, total)
+    rounds, queries, rows = settings(options, domain, workload, budget, total)
     model = family.init(domain, total, rows, zeros)
     if _unchosen(options, domain, workload, rounds, queries):
         asked = [Marginal(c) for c in workload.marginals()]
@@ -212,7 +214,7 @@ def run(
         log = curator.measure(asked, division.total(EACH))
         return Outcome(family.update(model, log), rounds=1)
     selector = TopCells(queries) if options.measure == "cells" else TopMarginals(queries)
-    schedule = Even(division.items[-2].rho, division[ANSWER].rho * queries)
+    schedule = Even(division.items[-2].cost, division[ANSWER].cost * queries)
     for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
         model = done.after
     return Outcome(model, rounds=rounds, notes=_notes(domain, workload))
@@ -223,23 +225,22 @@ def divide(
     domain: Domain,
     workload: Workload,
     unit: Unit,
-    rho: Fraction,
+    budget: Cost,
     rows: float,
 ) -> Division:
-    counted = counting(unit, rho)
-    left = rho - Division(counted).total(ROWS)
+    counted, left = counting(unit, budget)
     rounds, queries, _ = settings(options, domain, workload, left, rows)
     whole = unit.rows_changed * unit.max_rows
     one = unit.max_rows**2 if options.measure == "cells" else whole
     part = left / (rounds * queries)
     if _unchosen(options, domain, workload, rounds, queries):
-        return Division((*counted, Item(EACH, part, sigma_for(part, one), queries)))
+        return Division((*counted, Item(EACH, part, part.sigma(one), queries)))
     select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
     return Division(
         (
             *counted,
             Item(f"choice of {queries}, each round", select * queries, times=rounds),
-            Item(ANSWER, measure, sigma_for(measure, one), rounds * queries),
+            Item(ANSWER, measure, measure.sigma(one), rounds * queries),
         )
     )
 
@@ -258,12 +259,12 @@ def plan(
     domain: Domain,
     workload: Workload,
     unit: Unit,
-    rho: Fraction,
+    budget: Cost,
     rows: int | None,
 ) -> Plan:
     total = float(rows or ASSUMED_ROWS)
-    division = divide(options, domain, workload, unit, rho, total)
-    left = rho - division.total(ROWS)
+    division = divide(options, domain, workload, unit, budget, total)
+    left = budget - division.total(ROWS)
     rounds, _, size = settings(options, domain, workload, left, total)
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     width = Layout.of(domain).width

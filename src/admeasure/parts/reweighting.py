@@ -21,16 +21,17 @@ from admeasure.loop import adaptive_measurements
 from admeasure.planning import room
 from admeasure.planning.division import (
     MEASUREMENT,
-    ROWS,
     SELECTION,
     Division,
     believed_rows,
     count_rows,
     counting,
     even_rounds,
+    precision,
 )
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
-from admeasure.privacy.curator import Curator, epsilon_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
@@ -73,7 +74,7 @@ class Loop:
         """`start` makes the first model from the believed number of rows, `family` the update
         from that model."""
         total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.ledger.total, total)
+        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
         first = start(total)
         iterates = (
             done.after
@@ -82,7 +83,7 @@ class Loop:
                 workload,
                 family=family(first),
                 selector=(WorstCell if self.measure == "cells" else WorstMarginal)(self.law),
-                schedule=Even(division[SELECTION].rho, division[MEASUREMENT].rho),
+                schedule=Even(division[SELECTION].cost, division[MEASUREMENT].cost),
                 model=first,
             )
         )
@@ -91,10 +92,9 @@ class Loop:
         return Outcome(model, division[SELECTION].times, notes=tuple(notes))
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        counted = counting(unit, rho)
-        left = rho - Division(counted).total(ROWS)
+        counted, left = counting(unit, budget)
         rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows)
         l2_squared = (
             unit.max_rows**2
@@ -104,7 +104,7 @@ class Loop:
         return Division((*counted, *even_rounds(left, rounds, SELECT_SHARE, l2_squared)))
 
     def default_rounds(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, total: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, total: float
     ) -> int:
         """From the budget, the (noisy) number of rows and the schema alone.
 
@@ -113,16 +113,16 @@ class Loop:
         noise sqrt(2/π) σ n in L1.
         """
         if self.measure == "cells":
-            wanted = round(self.pace * balanced_rounds(rho, total, unit))
+            wanted = round(self.pace * balanced_rounds(budget, total, unit))
             return max(5, min(wanted, MOST_ROUNDS))
         sizes = sorted(domain.cells(c) for c in workload.marginals())
         sigma = total / 50 / (HALF_NORMAL * sizes[len(sizes) // 2])
-        rounds = int(2 * float(rho * (1 - SELECT_SHARE)) * sigma**2)
+        rounds = int(2 * precision(budget * (1 - SELECT_SHARE)) * sigma**2)
         most = 2 * len(workload.marginals())
         return max(min(5, most), min(rounds, most))
 
 
-def balanced_rounds(rho: Fraction, total: float, unit: Unit) -> float:
+def balanced_rounds(budget: Cost, total: float, unit: Unit) -> float:
     """(n sqrt(ρ) / m)^(2/3), n rows and at most m of them from one person.
 
     Error that further rounds would remove falls about as 1/T, the noise of a round rises as
@@ -130,7 +130,7 @@ def balanced_rounds(rho: Fraction, total: float, unit: Unit) -> float:
     constant that the benchmarks of docs/public-data.md show to be near 1 from a uniform start and
     near 1/2 with a public one or with projections.
     """
-    return (total * math.sqrt(float(rho)) / unit.max_rows) ** (2 / 3)
+    return (total * math.sqrt(precision(budget)) / unit.max_rows) ** (2 / 3)
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def bound_note(
         queries=sum(math.prod(q.shape(domain)) for q in workload.queries),
         rows=rows,
         rounds=select.times,
-        epsilon=epsilon_for(select.rho),
+        epsilon=select.cost.epsilon_of_choice(),
         sigma=measure.sigma,
         sensitivity=unit.max_rows,
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from admeasure.measurement import Measurement
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.unit import Unit
 
 ROWS = "number of rows"
@@ -29,16 +30,16 @@ ROUNDS = "rounds of selection and measurement, together"
 
 @dataclass(frozen=True)
 class Item:
-    """One line of a plan: `times` charges of `rho`, or several that come to `rho` together."""
+    """One line of a plan: `times` charges of `cost`, or several that come to it together."""
 
     what: str
-    rho: Fraction
+    cost: Cost
     sigma: float | None = None
     times: int = 1
 
     @property
-    def total(self) -> Fraction:
-        return self.rho * self.times
+    def total(self) -> Cost:
+        return self.cost * self.times
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,31 @@ class Division:
     def __getitem__(self, what: str) -> Item:
         return next(item for item in self.items if item.what == what)
 
-    def total(self, what: str) -> Fraction:
-        """What that gets in all; 0 where the division has no such item."""
-        return sum((item.total for item in self.items if item.what == what), Fraction(0))
+    def total(self, what: str) -> Cost:
+        """What that gets in all; nothing where the division has no such item."""
+        found = self.items[0].cost * 0
+        for item in self.items:
+            found = found + item.total if item.what == what else found
+        return found
 
 
-def counting(unit: Unit, rho: Fraction) -> tuple[Item, ...]:
-    """The number of rows; no item where it is public."""
+def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
+    """The number of rows, no item where it is public; and what that leaves."""
     if unit.rows_are_public:
-        return ()
-    share = rho * ROWS_SHARE
-    return (Item(ROWS, share, sigma_for(share, unit.max_rows**2)),)
+        return (), budget
+    share = budget * ROWS_SHARE
+    return (Item(ROWS, share, share.sigma(unit.max_rows**2)),), budget - share
+
+
+def precision(budget: Cost) -> float:
+    """1/(2σ²) of the number of rows, or any count that a row changes by one, measured for all of
+    the budget: what rules for the number of rounds are written in. Under zCDP it is rho."""
+    return 0.5 / budget.sigma(1) ** 2
 
 
 def count_rows(curator: Curator) -> Measurement:
     """The number of rows, bought for its share of the whole budget."""
-    return curator.rows(Division(counting(curator.unit, curator.ledger.total)).total(ROWS))
+    return curator.rows(curator.budget * ROWS_SHARE)
 
 
 def believed_rows(counted: Measurement) -> float:
@@ -73,11 +83,11 @@ def believed_rows(counted: Measurement) -> float:
     return max(1.0, float(counted.values))
 
 
-def even_rounds(rho: Fraction, rounds: int, select: Fraction, l2_squared: int) -> tuple[Item, Item]:
+def even_rounds(budget: Cost, rounds: int, select: Fraction, l2_squared: int) -> tuple[Item, Item]:
     """`rounds` rounds that cost the same, of which the part `select` goes to selection."""
-    each = rho / rounds
+    each = budget / rounds
     measured = each * (1 - select)
     return (
         Item(SELECTION, each * select, times=rounds),
-        Item(MEASUREMENT, measured, sigma_for(measured, l2_squared), rounds),
+        Item(MEASUREMENT, measured, measured.sigma(l2_squared), rounds),
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from admeasure.domain import Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.planning.mechanism import Item, Plan
+from admeasure.privacy.cost import Cost
 from admeasure.workload import Workload
 
 # Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10.
@@ -60,12 +59,12 @@ def expected_megabytes(
     return min(max_megabytes, GROWTH * len(domain) * audible * 8 / 2**20)
 
 
-def fewest_rounds(rho: Fraction, first: Fraction, growth: int = 4) -> int:
+def fewest_rounds(budget: Cost, first: Cost, growth: int = 4) -> int:
     """Rounds when every one teaches little and the next may cost `growth` times as much."""
     rounds, each = 0, first
-    while rho > 0:
-        each = rho if rho <= 2 * each else each
-        rho -= each
+    while budget:
+        each = budget if budget <= each * 2 else each
+        budget -= each
         each *= growth
         rounds += 1
     return rounds

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
 from admeasure.families import Model
 from admeasure.planning.division import Division, Item
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Predicate
@@ -64,13 +64,13 @@ class Mechanism(Protocol):
         ...
 
     def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: float
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
         """How the budget is divided where the table is believed to have that many rows."""
         ...
 
     def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, rho: Fraction, rows: int | None
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         """How the budget would be divided, and what that would give; touches no data."""
         ...

@@ -9,41 +9,36 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
-from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.privacy.changes import Change, Damage, What
-from admeasure.privacy.convert import epsilon_of, rho_of
-from admeasure.untrusted import rational
-
-_exact = lru_cache(maxsize=1 << 14)(rational)  # runs of the same budget write the same text
+from admeasure.privacy.cost import Cost, read_cost
 
 RUNNING, RELEASED, FAILED = "running", "released", "failed"
 
 
 @dataclass(frozen=True)
 class Account:
-    """A data set: its total, what is spent, what is left. Fractions are rho."""
+    """A data set: its total, what is spent, what is left."""
 
     dataset: str
     epsilon: float
     delta: float
-    rho: Fraction
-    spent: Fraction
+    total: Cost
+    spent: Cost
     created: str
     closed: str | None
 
     @property
-    def left(self) -> Fraction:
-        return self.rho - self.spent
+    def left(self) -> Cost:
+        return self.total - self.spent
 
     @property
     def epsilon_spent(self) -> float:
-        """The epsilon that the spent rho means at the data set's delta."""
-        return epsilon_of(self.spent, self.delta)
+        """The epsilon that what is spent means at the data set's delta."""
+        return self.spent.epsilon(self.delta)
 
     @property
     def epsilon_left(self) -> float:
@@ -53,7 +48,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Entry:
-    """One run. `rho` is what it is charged now, `reserved` what it was charged at first;
+    """One run. `cost` is what it is charged now, `reserved` what it was charged at first;
     `epsilon` and `delta` are those of the request; dates are UTC."""
 
     id: int
@@ -61,8 +56,8 @@ class Entry:
     mechanism: str
     release: str
     status: str
-    rho: Fraction
-    reserved: Fraction
+    cost: Cost
+    reserved: Cost
     epsilon: float
     delta: float
     started: str
@@ -104,7 +99,7 @@ class Following:
         self.closed: dict[str, str] = {}
         self.runs: dict[int, What] = {}
         self.ends: dict[int, What] = {}
-        self.spent: dict[str, Fraction] = {}
+        self.spent: dict[str, Cost] = {}
 
     def take_in(self, changes: Iterable[Change]) -> Following:
         """`Damage` where one cannot follow those before it, or where what it says was spent then is
@@ -123,24 +118,25 @@ class Following:
                 return
             case "dataset":
                 _enter(self.datasets, what["dataset"], what)
-                self.spent[what["dataset"]] = Fraction(0)
+                self.spent[what["dataset"]] = read_cost(what) * 0
             case "close":
                 _enter(self.closed, what["dataset"], what["at"])
             case "reserve":
                 _enter(self.runs, what["entry"], what)
-                self._spend(what, what["dataset"], _exact(what["rho"]), Fraction(0))
+                self._spend(what, what["dataset"], None)
             case "end":
                 run = self.runs[what["entry"]]
                 _enter(self.ends, what["entry"], what)
-                self._spend(what, run["dataset"], _exact(what["rho"]), _exact(run["rho"]))
+                self._spend(what, run["dataset"], read_cost(run))
             case _:
                 raise Damage
 
-    def _spend(self, what: What, dataset: str, rho: Fraction, instead_of: Fraction) -> None:
-        """A run is charged `rho`, in place of what it was charged before."""
-        if rho < 0 or (instead_of and rho > instead_of):
+    def _spend(self, what: What, dataset: str, instead_of: Cost | None) -> None:
+        """A run is charged what the change says, in place of what it was charged before."""
+        cost, spent = read_cost(what), self.spent[dataset]
+        if not cost * 0 <= cost or not (instead_of is None or cost <= instead_of):
             raise Damage
-        self.spent[dataset] += rho - instead_of
+        self.spent[dataset] = spent + cost if instead_of is None else spent - instead_of + cost
         if float(self.spent[dataset]) != what["spent"]:
             raise Damage
 
@@ -158,22 +154,22 @@ class Following:
             dataset=name,
             epsilon=what["epsilon"],
             delta=what["delta"],
-            rho=_exact(what["rho"]),
+            total=read_cost(what),
             spent=self.spent[name],
             created=what["at"],
             closed=self.closed.get(name),
         )
 
     def _entry(self, number: int, what: What) -> Entry:
-        end = self.ends.get(number, {"status": RUNNING, "rho": what["rho"], "at": None})
+        end = self.ends.get(number, {**what, "status": RUNNING, "at": None})
         return Entry(
             id=number,
             dataset=what["dataset"],
             mechanism=what["mechanism"],
             release=what["release"],
             status=end["status"],
-            rho=_exact(end["rho"]),
-            reserved=_exact(what["rho"]),
+            cost=read_cost(end),
+            reserved=read_cost(what),
             epsilon=what["epsilon"],
             delta=what["delta"],
             started=what["at"],
@@ -187,31 +183,31 @@ def _enter(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = value
 
 
-def refusal(account: Account, asked: Fraction, delta: float) -> str:
+def refusal(account: Account, asked: Cost, delta: float) -> str:
     """Why a request at this delta is refused: total, spent, left, asked, and what to do."""
     left = (
         "Nothing is left: no further release of this data set is possible"
-        if account.left <= 0
+        if account.left <= account.left * 0
         else f"Ask for at most epsilon = {_floor(_epsilon_within(account.left, delta))} at delta = "
         f"{delta:g}, or see `admeasure ledger show` for runs that were not settled"
     )
     return (
-        f"The data set {account.dataset!r} has a total of rho = {float(account.rho):.6g} (epsilon "
+        f"The data set {account.dataset!r} has a total of {account.total} (epsilon "
         f"= {account.epsilon:g} at delta = {account.delta:g}). {float(account.spent):.6g} is "
         f"spent and {float(account.left):.6g} is left; this run asks for {float(asked):.6g} "
-        f"(epsilon = {epsilon_of(asked, delta):.4g} at delta = {delta:g}). Nothing was charged. "
+        f"(epsilon = {asked.epsilon(delta):.4g} at delta = {delta:g}). Nothing was charged. "
         f"{left}."
     )
 
 
-def _epsilon_within(rho: Fraction, delta: float) -> float:
-    """The largest epsilon, up to rounding, whose rho at this delta is no more than `rho`."""
-    epsilon, step = epsilon_of(rho, delta), 1.0
+def _epsilon_within(left: Cost, delta: float) -> float:
+    """The largest epsilon, up to rounding, whose budget at this delta fits within what is left."""
+    epsilon, step = left.epsilon(delta), 1.0
     try:
-        while epsilon > 0 and rho_of(epsilon, delta) > rho:
+        while epsilon > 0 and not left.of(epsilon, delta) <= left:
             epsilon -= step * math.ulp(epsilon)
             step *= 2
-    except UsageError:  # below the least epsilon that has a rho
+    except UsageError:  # below the least epsilon that has a budget
         return 0.0
     return max(epsilon, 0.0)
 

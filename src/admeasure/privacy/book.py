@@ -27,7 +27,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,12 +43,10 @@ from admeasure.privacy.account import (
     refusal,
 )
 from admeasure.privacy.changes import Change
-from admeasure.privacy.convert import epsilon_of, rho_of
+from admeasure.privacy.cost import Cost, Number, as_cost, budget_of
 from admeasure.privacy.journal import NOTHING, Mark
-from admeasure.untrusted import rational
 
 T = TypeVar("T")
-Rho = Fraction | float | int
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,10 @@ class Book:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> book = Book.create(Path(folder.name) / "budget.db", "adult", epsilon=1, delta=1e-9)
-    >>> half = book.account("adult").rho / 2
+    >>> half = book.account("adult").total / 2
     >>> entry = book.reserve("adult", half, mechanism="aim", release="first")
     >>> book.settle(entry, half / 2)
-    >>> book.account("adult").left == book.account("adult").rho * 3 / 4
+    >>> book.account("adult").left == book.account("adult").total * 3 / 4
     True
     >>> folder.cleanup()
     """
@@ -102,7 +99,7 @@ class Book:
         wait_seconds: float = 30.0,
     ) -> Book:
         """A book with this data set in it; the book is made where there is none."""
-        rho_of(epsilon, delta)  # refuses what is no budget before a file is made
+        budget_of(epsilon, delta)  # refuses what is no budget before a file is made
         book = cls(Path(path), wait_seconds)
         bookfile.make(book.path, wait_seconds)
         book.add(dataset, epsilon=epsilon, delta=delta)
@@ -111,11 +108,11 @@ class Book:
     def add(self, dataset: str, *, epsilon: float, delta: float) -> Account:
         """Enter a data set with its total budget, which stands for good.
 
-        The total in rho is the largest that gives (epsilon, delta).
+        The total is the largest budget that gives (epsilon, delta).
         """
         if not dataset.strip():
             raise UsageError("A data set needs a name.")
-        total = Fraction(rho_of(epsilon, delta))
+        total = budget_of(epsilon, delta)
 
         def change(db: sqlite3.Connection, state: State) -> Account:
             if dataset in state.accounts:
@@ -128,12 +125,12 @@ class Book:
                 dataset=dataset,
                 epsilon=float(epsilon),
                 delta=float(delta),
-                rho=total,
-                spent=Fraction(0),
+                total=total,
+                spent=total * 0,
                 created=_now(),
                 closed=None,
             )
-            budget = {"epsilon": account.epsilon, "delta": account.delta, "rho": str(total)}
+            budget = {"epsilon": account.epsilon, "delta": account.delta, **total.to_record()}
             entered = {"change": "dataset", "dataset": dataset, **budget, "at": account.created}
             changes.append(db, entered)
             return account
@@ -143,7 +140,7 @@ class Book:
     def reserve(
         self,
         dataset: str,
-        rho: Rho,
+        cost: Cost | Number,
         *,
         mechanism: str,
         release: str,
@@ -153,16 +150,18 @@ class Book:
         """Charge a run before it starts; the number of its entry.
 
         `epsilon` and `delta` are what the run was asked for; left out, they are the data set's
-        delta and the epsilon that rho means there. `BudgetError` where the total would be passed.
+        delta and the epsilon that the cost means there. `BudgetError` where the total would be
+        passed.
 
-        A float is taken exactly, with one exception. Float shares of a total add up to the total
-        only up to their rounding, and refusing the last of ten tenths would waste it. So a float
-        that passes what is left by at most 2^-50 of the total is granted what is left, exactly;
-        `book.entry(number).rho` is what was granted and all that the run may spend.
+        A bare number is a rho. A float is taken exactly, with one exception. Float shares of a
+        total add up to the total only up to their rounding, and refusing the last of ten tenths
+        would waste it. So a float that passes what is left by at most 2^-50 of the total is granted
+        what is left, exactly;
+        `book.entry(number).cost` is what was granted and all that the run may spend.
         """
-        asked = _rho(rho)
-        if asked <= 0:
-            raise UsageError(f"A run needs a positive rho; it asks for {float(asked):g}.")
+        asked = _cost(cost)
+        if asked <= asked * 0:
+            raise UsageError(f"A run needs a positive budget; it asks for {asked}.")
 
         def change(db: sqlite3.Connection, state: State) -> int:
             account = state.account(dataset, self.path)
@@ -172,11 +171,12 @@ class Book:
                     f"The data set {dataset!r} was closed on {account.closed}: no more is released "
                     "about it. Nothing was charged."
                 )
-            rounding = account.rho / 2**50 if isinstance(rho, float) else Fraction(0)
-            granted = min(asked, account.left) if asked - account.left <= rounding else asked
-            if not 0 < granted <= account.left:
+            granted, left = asked, account.left
+            if isinstance(cost, float) and left <= asked <= left + account.total / 2**50:
+                granted = left
+            if not granted or not granted <= left:
                 raise BudgetError(refusal(account, asked, at_delta))
-            meant = epsilon_of(granted, at_delta)
+            meant = granted.epsilon(at_delta)
             number = max(state.entries, default=0) + 1
             changes.append(
                 db,
@@ -186,7 +186,7 @@ class Book:
                     "dataset": dataset,
                     "mechanism": mechanism,
                     "release": release,
-                    "rho": str(granted),
+                    **granted.to_record(),
                     "epsilon": meant if epsilon is None else float(epsilon),
                     "delta": at_delta,
                     "at": _now(),
@@ -198,14 +198,14 @@ class Book:
 
         return self._write(change, "Nothing was charged.")
 
-    def settle(self, entry: int, rho_spent: Rho) -> None:
+    def settle(self, entry: int, spent: Cost | Number) -> None:
         """The run has ended with a release: lower its charge to what its ledger charged."""
-        self._end(entry, RELEASED, rho_spent)
+        self._end(entry, RELEASED, spent)
 
-    def fail(self, entry: int, rho_spent: Rho | None = None) -> None:
+    def fail(self, entry: int, spent: Cost | Number | None = None) -> None:
         """The run has ended without a release. It stays charged in full, unless its ledger is
         there to say what it charged: noise that was drawn is spent, seen or not."""
-        self._end(entry, FAILED, rho_spent)
+        self._end(entry, FAILED, spent)
 
     def close_dataset(self, dataset: str) -> None:
         """Refuse every further run on the data set, for good. What runs now may still settle."""
@@ -278,27 +278,26 @@ class Book:
 
         return self._read(look)
 
-    def _end(self, number: int, status: str, rho_spent: Rho | None) -> None:
+    def _end(self, number: int, status: str, spent: Cost | Number | None) -> None:
         def change(db: sqlite3.Connection, state: State) -> None:
             entry = state.entry(number, self.path)
-            spent = entry.rho if rho_spent is None else _rho(rho_spent)
-            if (entry.status, entry.rho) == (status, spent):
+            now = entry.cost if spent is None else _cost(spent)
+            if (entry.status, entry.cost) == (status, now):
                 return  # a run killed right after it settled is resumed, and settles again
             if entry.status != RUNNING:
                 raise BudgetError(
                     f"Entry {number} of {self.path} has ended already ({entry.status}); a charge "
                     "is settled once."
                 )
-            if spent < 0:
-                raise UsageError(f"A run cannot have spent a negative rho ({float(spent):g}).")
-            if spent > entry.rho:
+            if not now * 0 <= now:
+                raise UsageError(f"A run cannot have spent less than nothing ({now}).")
+            if not now <= entry.cost:
                 raise BudgetError(
-                    f"Entry {number} of {self.path} holds rho = {float(entry.rho):.6g}, and its "
-                    f"run says that it spent more ({float(spent):.6g}). It stays charged in full; "
-                    "do not publish the release."
+                    f"Entry {number} of {self.path} holds {entry.cost}, and its run says that it "
+                    f"spent more ({now}). It stays charged in full; do not publish the release."
                 )
-            total = state.accounts[entry.dataset].spent - entry.rho + spent
-            ending = {"status": status, "rho": str(spent), "at": _now(), "spent": float(total)}
+            total = state.accounts[entry.dataset].spent - entry.cost + now
+            ending = {"status": status, **now.to_record(), "at": _now(), "spent": float(total)}
             changes.append(db, {"change": "end", "entry": number, **ending})
 
         self._write(change, f"Entry {number} stays charged in full.")
@@ -335,9 +334,9 @@ def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name 
         )
 
 
-def _rho(value: Rho) -> Fraction:
+def _cost(value: Cost | Number) -> Cost:
     try:
-        return rational(value)
+        return as_cost(value)
     except ValueError:
         raise UsageError(f"rho must be a finite number; it is {value!r}.") from None
 

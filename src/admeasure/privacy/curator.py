@@ -6,7 +6,7 @@ used:
 - `measure`: the exact integer answer of a query plus discrete Gaussian noise of scale sigma in
   every cell. With Δ² the squared L2 sensitivity of the query under the schema's neighbouring
   relation, the release is Δ²/(2σ²)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 14, which
-  covers vectors). Charged: the rho asked for; sigma is rounded up so that Δ²/(2σ²) <= rho holds
+  covers vectors). Charged: the cost asked for; sigma is rounded up so that Δ²/(2σ²) <= rho holds
   exactly for the double that is used and published.
 - `choose`: the exponential mechanism with exponent ε·score/(2Δ), Δ the score's sensitivity. No
   score here is monotone, hence the factor 1/2. It is ε-bounded-range and so ε²/8-zCDP (Cesar and
@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,8 +37,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from admeasure.domain import Columns, Domain
-from admeasure.errors import BudgetError
 from admeasure.measurement import Measurement
+from admeasure.privacy.cost import Cost, Number, as_cost
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
@@ -67,26 +66,6 @@ a table in memory an eighth of it), or one marginal where it is larger."""
 
 RACE_CELLS = 1 << 16
 """Scores that enter a race together; they stay in a core's cache."""
-
-
-def sigma_for(rho: Fraction, l2_squared: int) -> float:
-    """The smallest double σ with l2_squared / (2 σ²) <= rho, checked in exact arithmetic."""
-    if rho <= 0:
-        raise BudgetError(f"A measurement needs a positive rho; it is {float(rho)}.")
-    sigma = math.sqrt(l2_squared / (2 * rho))
-    while Fraction(sigma) ** 2 * 2 * rho < l2_squared:
-        sigma = math.nextafter(sigma, math.inf)
-    return sigma
-
-
-def epsilon_for(rho: Fraction) -> float:
-    """The largest double ε, up to rounding, with ε²/8 <= rho."""
-    if rho <= 0:
-        raise BudgetError(f"A choice needs a positive rho; it is {float(rho)}.")
-    epsilon = math.sqrt(8 * rho)
-    while Fraction(epsilon) ** 2 > 8 * rho:
-        epsilon = math.nextafter(epsilon, 0.0)
-    return epsilon
 
 
 class Statistic(Protocol):
@@ -133,6 +112,7 @@ class Curator:
         self.domain: Domain = source.schema.domain
         self.unit: Unit = source.schema.unit
         self.ledger = ledger
+        self.budget: Cost = ledger.remaining  # what may be spent here, all told
         self.journal = Journal() if journal is None else journal
         self._source = source
         self._noise = noise
@@ -146,36 +126,36 @@ class Curator:
         self._lent = Lent(self._ahead, keep_bytes)
 
     @property
-    def remaining(self) -> Fraction:
-        """The budget that is left, in rho."""
+    def remaining(self) -> Cost:
+        """The budget that is left."""
         return self.ledger.remaining
 
     def measure(
         self,
         queries: Sequence[Query],
-        rho: Fraction | float,
-        shares: Sequence[Fraction | float] | None = None,
+        cost: Cost | Number,
+        shares: Sequence[Number] | None = None,
     ) -> tuple[Measurement, ...]:
-        """Answer queries with noise; together they cost `rho`, divided evenly or by `shares`."""
+        """Answer queries with noise; together they cost `cost`, divided evenly or by `shares`."""
         weights = [Fraction(s) for s in (shares or [1] * len(queries))]
-        total = sum(weights)
+        each = as_cost(cost) / (sum(weights) or 1)
         tables = _Tables(self, [query.columns for query in queries])
         return tuple(
-            self._measure(query, Fraction(rho) * weight / total, tables)
+            self._measure(query, each * weight, tables)
             for query, weight in zip(queries, weights, strict=True)
         )
 
-    def rows(self, rho: Fraction | float) -> Measurement:
-        """The number of rows: exact and free where it is public, else measured for `rho`."""
+    def rows(self, cost: Cost | Number) -> Measurement:
+        """The number of rows: exact and free where it is public, else measured for `cost`."""
         if self.unit.rows_are_public:
             return Measurement(Marginal(()), _Tables(self, [()]).of(()), sigma=0.0)
-        return self._measure(Marginal(()), Fraction(rho), _Tables(self, [()]))
+        return self._measure(Marginal(()), as_cost(cost), _Tables(self, [()]))
 
     def choose(
-        self, score: Score | StreamedScore, candidates: Sequence[Query], rho: Fraction | float
+        self, score: Score | StreamedScore, candidates: Sequence[Query], cost: Cost | Number
     ) -> Query:
         """Choose one of what the candidates offer, the worse answered the likelier."""
-        (chosen,) = self.top_k(score, candidates, 1, rho)
+        (chosen,) = self.top_k(score, candidates, 1, cost)
         return chosen
 
     def top_k(
@@ -183,22 +163,22 @@ class Curator:
         score: Score | StreamedScore,
         candidates: Sequence[Query],
         k: int,
-        rho: Fraction | float,
+        cost: Cost | Number,
     ) -> tuple[Query, ...]:
         """Choose k different things of what the candidates offer."""
-        rho = Fraction(rho)
-        epsilon = epsilon_for(rho / k)
+        cost = as_cost(cost)
+        epsilon = (cost / k).epsilon_of_choice()
         delta = score.sensitivity(self.unit)
         asked = {
             "event": "choose",
             "k": k,
-            "rho": str(rho),
+            **cost.to_record(),
             "epsilon": epsilon,
             "sensitivity": delta,
             "candidates": len(candidates),
             "among": _digest(candidates),
         }
-        self.ledger.charge(rho, f"choice of {k} among {len(candidates)} candidates")
+        self.ledger.charge(cost, f"choice of {k} among {len(candidates)} candidates")
         event = self.journal.next_recorded(asked)
         if event is None:
             with self.journal.drawing(asked, room=k * _longest_record(self.domain)):
@@ -207,20 +187,20 @@ class Curator:
             event = self.journal.record(asked, {"chosen": chosen})
         return tuple(from_record(record) for record in event["chosen"])
 
-    def flip(self, score: Score, candidates: Sequence[Query], rho: Fraction | float) -> Query:
+    def flip(self, score: Score, candidates: Sequence[Query], cost: Cost | Number) -> Query:
         """Choose one of what the candidates offer, by permute and flip."""
-        rho = Fraction(rho)
-        epsilon = epsilon_for(rho / 4)  # ε²/8 <= rho/4 is ε²/2 <= rho
+        cost = as_cost(cost)
+        epsilon = cost.epsilon_of_flip()
         delta = score.sensitivity(self.unit)
         asked: Event = {
             "event": "flip",
-            "rho": str(rho),
+            **cost.to_record(),
             "epsilon": epsilon,
             "sensitivity": delta,
             "candidates": len(candidates),
             "among": _digest(candidates),
         }
-        self.ledger.charge(rho, f"choice of 1 among {len(candidates)} candidates, by coins")
+        self.ledger.charge(cost, f"choice of 1 among {len(candidates)} candidates, by coins")
         event = self.journal.next_recorded(asked)
         if event is None:
             counts = self._counts([q.columns for q in candidates])
@@ -235,19 +215,19 @@ class Curator:
             event = self.journal.record(asked, {"chosen": chosen})
         return from_record(event["chosen"][0])
 
-    def statistic(self, statistic: Statistic, rho: Fraction | float) -> NoisyStatistic:
+    def statistic(self, statistic: Statistic, cost: Cost | Number) -> NoisyStatistic:
         """The statistic's integers with noise."""
-        rho = Fraction(rho)
+        cost = as_cost(cost)
         l2_squared = statistic.l2_squared(self.unit)
-        sigma = sigma_for(rho, l2_squared)
+        sigma = cost.sigma(l2_squared)
         asked: Event = {
             "event": "statistic",
             "what": str(statistic),
-            "rho": str(rho),
+            **cost.to_record(),
             "sigma": sigma,
             "l2_squared": l2_squared,
         }
-        self.ledger.charge(rho, str(statistic))
+        self.ledger.charge(cost, str(statistic))
         event = self.journal.next_recorded(asked)
         if event is None:
             exact = np.asarray(statistic.of(self._counts(statistic.marginals)), dtype=np.int64)
@@ -313,17 +293,17 @@ class Curator:
             tables = self._source.counts(missing)
             self._cache.update(zip(missing, tables, strict=True))
 
-    def _measure(self, query: Query, rho: Fraction, tables: _Tables) -> Measurement:
+    def _measure(self, query: Query, cost: Cost, tables: _Tables) -> Measurement:
         l2_squared = query.sensitivity(self.domain, self.unit).l2_squared
-        sigma = sigma_for(rho, l2_squared)
+        sigma = cost.sigma(l2_squared)
         asked: Event = {
             "event": "measure",
             "query": to_record(query),
-            "rho": str(rho),
+            **cost.to_record(),
             "sigma": sigma,
             "l2_squared": l2_squared,
         }
-        self.ledger.charge(rho, f"measurement of {query}")
+        self.ledger.charge(cost, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
             event = self._noised(asked, self._exact(query, tables), sigma)

@@ -70,17 +70,24 @@ def _queries(value: Any) -> None:
 
 _CHOICE: dict[str, Callable[[Any], object]] = {
     "rho": rational,
+    "delta_share": rational,
     "epsilon": _scale,
     "sensitivity": _whole,
     "candidates": _whole,
     "k": _whole,
     "chosen": _queries,
 }
+_NOISE: dict[str, Callable[[Any], object]] = {
+    "rho": rational,
+    "delta_share": rational,
+    "sigma": _scale,
+    "l2_squared": _whole,
+}
 _FIELDS: dict[str, dict[str, Callable[[Any], object]]] = {
-    "measure": {"rho": rational, "sigma": _scale, "l2_squared": _whole, "query": from_record},
-    "statistic": {"rho": rational, "sigma": _scale, "l2_squared": _whole, "what": _text},
+    "measure": {**_NOISE, "query": from_record},
+    "statistic": {**_NOISE, "what": _text},
     "choose": _CHOICE,
     "flip": _CHOICE,
 }
-_OPTIONAL = ("k", "chosen")
-"""`k` is left out where it is 1, and an intent has no result."""
+_OPTIONAL = ("k", "chosen", "delta_share")
+"""`k` is left out where it is 1, a share of delta where it is 0, and an intent has no result."""

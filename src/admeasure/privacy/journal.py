@@ -35,14 +35,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from admeasure.errors import AdmeasureError, ReleaseError, UsageError
+from admeasure.privacy.cost import Cost
 from admeasure.privacy.events import Event
-from admeasure.untrusted import parse_json, rational, read_bytes
+from admeasure.untrusted import parse_json, read_bytes
 
 LARGEST_MEGABYTES = 65536.0
 """Of a journal: it holds every noisy answer of its run."""
@@ -127,10 +127,12 @@ class Journal:
     _results: list[Event] = field(default_factory=list)
     _replayed: int = 0
 
-    @property
-    def rho(self) -> Fraction:
-        """What the results on record cost."""
-        return sum((rational(event["rho"]) for event in self._results), Fraction(0))
+    def spent(self, total: Cost) -> Cost:
+        """What the results on record cost, counted as `total` is."""
+        found = total * 0
+        for event in self._results:
+            found += total.from_record(event)
+        return found
 
     def next_recorded(self, asked: Event) -> Event | None:
         """The recorded result of this very request, or None where the record ends."""

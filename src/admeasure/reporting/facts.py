@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ import numpy as np
 from admeasure.bounds import Evidence
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
+from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
 from admeasure.queries import Cell, from_record
 from admeasure.reporting.charts import HeatCell
@@ -282,7 +282,7 @@ def cramers_v(table: np.ndarray) -> float:
 def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[RoundFacts, ...]:
     """The private draws of a log, grouped: a round begins with a choice."""
     found: list[list[DrawFacts]] = []
-    spent = Fraction(0)
+    spent = 0.0
     ends: list[float] = []
     chosen = True
     for event in log:
@@ -294,8 +294,8 @@ def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[RoundFacts, ...]:
             ends.append(0.0)
         chosen = choice
         found[-1].append(_step(event, rho))
-        spent += Fraction(event["rho"])
-        ends[-1] = float(spent) / rho if rho else 0.0
+        spent += float(read_cost(event))
+        ends[-1] = spent / rho if rho else 0.0
     start = 1 if found and found[0][0].sigma is None else 0
     return tuple(
         RoundFacts(i, tuple(steps), end)
@@ -304,7 +304,7 @@ def rounds(log: Sequence[dict[str, Any]], rho: float) -> tuple[RoundFacts, ...]:
 
 
 def _step(event: dict[str, Any], rho: float) -> DrawFacts:
-    cost = float(Fraction(event["rho"]))
+    cost = float(read_cost(event))
     part = cost / rho if rho else 0.0
     match event["event"]:
         case "measure":

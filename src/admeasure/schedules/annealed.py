@@ -15,6 +15,7 @@ import numpy as np
 
 from admeasure.families import HALF_NORMAL
 from admeasure.loop import Budget, Round
+from admeasure.privacy.cost import Cost
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,17 @@ class Annealed:
     is left stays too. The paper's values are the defaults.
     """
 
-    first: Fraction
+    first: Cost
     alpha: Fraction
-    keep: Fraction = Fraction(0)
+    keep: Cost | None = None
     growth: int = 4
     threshold: float = 1.0
     patience: int | None = None
 
-    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
-        remaining -= self.keep
-        if remaining <= 0:
+    def next(self, remaining: Cost, last: Round[Any] | None) -> Budget | None:
+        if self.keep is not None:
+            remaining -= self.keep
+        if remaining <= self.first * 0:
             return None
         each, dull = self.first, 0
         if last is not None:
@@ -46,9 +48,9 @@ class Annealed:
                 each, dull = each * self.growth, last.budget.dull + 1
         if dull == self.patience:
             return None
-        if remaining <= 2 * each:
+        if remaining <= each * 2:
             each = remaining
-        return Budget((1 - self.alpha) * each, self.alpha * each, dull)
+        return Budget(each * (1 - self.alpha), each * self.alpha, dull)
 
 
 def _moved(last: Round[Any]) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from admeasure.loop import Budget, Round
+from admeasure.privacy.cost import Cost
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Even:
     Shares are exact rationals, so that the last round spends exactly what is left.
     """
 
-    select: Fraction
-    measure: Fraction
+    select: Cost
+    measure: Cost
 
-    def next(self, remaining: Fraction, last: Round[Any] | None) -> Budget | None:
-        if remaining < self.select + self.measure:
+    def next(self, remaining: Cost, last: Round[Any] | None) -> Budget | None:
+        if not self.select + self.measure <= remaining:
             return None
         return Budget(self.select, self.measure)

@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +18,8 @@ from admeasure.domain import Columns
 from admeasure.families import HALF_NORMAL, Model
 from admeasure.loop import Budget
 from admeasure.measurement import Measurement
-from admeasure.privacy.curator import Curator, epsilon_for, sigma_for
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.whole import WEIGHT_GRID, MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
@@ -54,18 +54,19 @@ def even_weights(workload: Workload) -> dict[Columns, float]:
 @dataclass(frozen=True)
 class Penalty:
     """What a cell takes off a score: `factor` sqrt(2/π) σ, where σ is the noise that the round's
-    rho and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and 0.
+    cost and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and none.
 
     A marginal that this takes more than `hopeless` times the table off is not scored, by a public
     rule. No error is more than twice the table, so with 2 its score could not be positive.
     """
 
     factor: float = 1.0
-    ahead: Fraction = Fraction(0)
+    ahead: Cost | None = None
     hopeless: float = 2.0
 
-    def per_cell(self, measure: Fraction, l2_squared: int) -> float:
-        return self.factor * HALF_NORMAL * sigma_for(measure + self.ahead, l2_squared)
+    def per_cell(self, measure: Cost, l2_squared: int) -> float:
+        together = measure if self.ahead is None else measure + self.ahead
+        return self.factor * HALF_NORMAL * together.sigma(l2_squared)
 
 
 class SizedFamily(Protocol):
@@ -140,8 +141,8 @@ class ExpectedImprovement:
         budget: Budget,
     ) -> Sequence[Query]:
         self._remember(model)
-        domain, ledger = curator.domain, curator.ledger
-        used = (ledger.spent + budget.select + budget.measure) / ledger.total
+        domain, left = curator.domain, curator.remaining - budget.select - budget.measure
+        used = 1 - left.ratio(curator.budget)
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows
         per_cell = self.penalty.per_cell(budget.measure, l2_squared)
         noise = {r: per_cell * domain.cells(r) for r in self.weights}
@@ -159,9 +160,9 @@ class ExpectedImprovement:
                 believed=score.answers[chosen],
                 weights={r: float(score.weight(r)) for r in candidates},
                 sensitivity=float(curator.unit.rows_changed * WEIGHT_GRID),
-                sigma=sigma_for(budget.measure, l2_squared),
+                sigma=budget.measure.sigma(l2_squared),
                 penalty=per_cell,
-                epsilon=epsilon_for(budget.select),
+                epsilon=budget.select.epsilon_of_choice(),
             )
         )
         return [Marginal(chosen)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from admeasure.families import HALF_NORMAL
 from admeasure.loop import Budget
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.streamed import BlockModel, CellErrors, MarginalErrors
 from admeasure.queries import Cell, Marginal, Query, ThresholdCell
 from admeasure.workload import Workload
@@ -43,9 +43,8 @@ class TopMarginals:
     def select(
         self, curator: Curator, workload: Workload, model: BlockModel, budget: Budget
     ) -> Sequence[Query]:
-        sigma = sigma_for(
-            budget.measure / self.marginals, curator.unit.rows_changed * curator.unit.max_rows
-        )
+        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        sigma = (budget.measure / self.marginals).sigma(l2_squared)
         candidates = [Marginal(c) for c in workload.marginals()]
         score = MarginalErrors(model, HALF_NORMAL * sigma)
         return curator.top_k(score, candidates, self.marginals, budget.select)

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries
-from admeasure.privacy.convert import epsilon_of
+from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
@@ -155,12 +154,12 @@ def _all_of(*hearing: Callable[[float], None] | None) -> Callable[[float], None]
 class _Spending:
     """Shows how much of the run's budget is spent and, where a model is trained, how it does."""
 
-    def __init__(self, tell: Bar, rho: Fraction) -> None:
-        self._tell, self._rho = tell, rho
-        self._spent, self._said = Fraction(0), ""
+    def __init__(self, tell: Bar, budget: Cost) -> None:
+        self._tell, self._budget = tell, budget
+        self._spent, self._said = budget * 0, ""
 
     def hear(self, event: Event) -> None:
-        self._spent += Fraction(event["rho"])
+        self._spent += read_cost(event)
         self._show()
 
     def watch(self, progress: Progress) -> None:
@@ -168,7 +167,7 @@ class _Spending:
         self._show()
 
     def _show(self) -> None:
-        self._tell(float(self._spent / self._rho), self._said)
+        self._tell(float(self._spent.ratio(self._budget)), self._said)
 
 
 def with_predicates(
@@ -242,7 +241,8 @@ def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certific
         delta=float(request.delta),
         rho=float(ledger.total),
         rho_spent=float(ledger.spent),
-        epsilon_spent=epsilon_of(ledger.spent, request.delta) if ledger.spent else 0.0,
+        delta_spent=float(ledger.spent.delta_share),
+        epsilon_spent=ledger.spent.epsilon(request.delta),
         neighbours=unit.neighbours.value,
         unit=unit.name,
         max_rows_per_unit=unit.max_rows,

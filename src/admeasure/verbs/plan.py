@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
-from admeasure.privacy.convert import rho_of
+from admeasure.privacy.cost import Cost, budget_of
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
     GivenSchema,
@@ -31,7 +30,7 @@ class Planned:
     mechanism: Mechanism
     epsilon: float
     delta: float
-    rho: Fraction
+    budget: Cost
     neighbours: Neighbours
     rows: int | None
     plan: Plan
@@ -43,11 +42,11 @@ class Planned:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "neighbours": self.neighbours.value,
-            "rho": float(self.rho),
+            "rho": float(self.budget),
             "rows": self.rows,
             "rounds": made.rounds,
             "items": [
-                {"what": i.what, "times": i.times, "rho": float(i.rho), "sigma": i.sigma}
+                {"what": i.what, "times": i.times, "rho": float(i.cost), "sigma": i.sigma}
                 for i in made.items
             ],
             "expected_error": made.expected_error,
@@ -76,16 +75,16 @@ def plan(
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
-    rho = Fraction(rho_of(epsilon, delta))
+    budget = budget_of(epsilon, delta)
     chosen = mechanism_of(mechanism, options)
     schema = schema_of(schema)
     chosen = given_public(chosen, public, schema)
     asked = workload_of(workload, schema)
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
-    made = chosen.plan(schema.domain, asked, schema.unit, rho, rows)
+    made = chosen.plan(schema.domain, asked, schema.unit, budget, rows)
     least = chosen.needs(schema.domain, asked)
     made = replace(made, megabytes=max(made.megabytes, least))
     if least > Limits().room():
         made = replace(made, notes=(*made.notes, TOO_LARGE))
-    return Planned(chosen, epsilon, delta, rho, schema.unit.neighbours, rows, made)
+    return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)

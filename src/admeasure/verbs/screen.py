@@ -42,8 +42,8 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families.support import SupportModel
 from admeasure.privacy.book import Book, refuse_unless_private
 from admeasure.privacy.bookfile import UNUSABLE
-from admeasure.privacy.convert import rho_of
-from admeasure.privacy.curator import Curator, sigma_for
+from admeasure.privacy.cost import Cost, budget_of
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import ExactNoise, SeededNoise
 from admeasure.privacy.scores.score import GRID
@@ -169,7 +169,7 @@ def screen(
         refuse_unless_private(seed is None)
     schema = schema_of(schema)
     workload = workload_of(workload, schema)
-    rho, fit_rho = Fraction(rho_of(epsilon, delta)), Fraction(rho_of(fit_epsilon, delta))
+    budget, fit_budget = budget_of(epsilon, delta), budget_of(fit_epsilon, delta)
     queries = _some(workload, marginals)
     for table in candidates.values():
         check_apart(data, table)
@@ -177,9 +177,9 @@ def screen(
     notes = {name: table.check(schema.domain, schema.zeros) for name, table in public.items()}
     with held(open_source(data, schema)) as source:
         noise = ExactNoise() if seed is None else SeededNoise(seed)
-        curator = Curator(source, Ledger(rho), noise)
+        curator = Curator(source, Ledger(budget), noise)
         with _charged(charge_to, curator.ledger, epsilon, delta):
-            total = max(1.0, float(curator.rows(rho * ROWS_SHARE).values))
+            total = max(1.0, float(curator.rows(budget * ROWS_SHARE).values))
             each = curator.remaining / len(public)
             measured = {
                 name: curator.statistic(
@@ -188,7 +188,7 @@ def screen(
                 )
                 for name, table in public.items()
             }
-    alternative = _alternative(schema.domain, workload, schema.unit, fit_rho, total)
+    alternative = _alternative(schema.domain, workload, schema.unit, fit_budget, total)
     reach = float(ndtri(0.5 + confidence / 2))
     errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}
     scale = next(iter(measured.values())).sigma / GRID / total  # the same for all
@@ -231,14 +231,14 @@ def _some(workload: Workload, most: int) -> Sequence[Query]:
 
 
 def _alternative(
-    domain: Domain, workload: Workload, unit: Unit, rho: Fraction, total: float
+    domain: Domain, workload: Workload, unit: Unit, budget: Cost, total: float
 ) -> float:
     """The expected largest error, in shares, of Gaussian noise on every marginal: σ sqrt(2 log Q)
     for Q numbers, with the budget divided evenly."""
     columns = workload.marginals()
     cells = sum(domain.cells(c) for c in columns)
     l2_squared = max(Marginal(c).sensitivity(domain, unit).l2_squared for c in columns)
-    sigma = sigma_for(rho / len(columns), l2_squared)
+    sigma = (budget / len(columns)).sigma(l2_squared)
     return min(1.0, sigma * math.sqrt(2 * math.log(max(2, cells))) / total)
 
 

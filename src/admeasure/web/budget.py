@@ -13,13 +13,13 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
+from admeasure.privacy.cost import Cost
 from admeasure.schema import Schema
 from admeasure.verbs.given import given_public
 from admeasure.verbs.plan import Planned
@@ -113,20 +113,20 @@ def _plan(space: Workspace, offer: Offer) -> Json:
     )
     epsilon, delta = number(asked["epsilon"], "epsilon"), number(asked["delta"], "delta")
 
-    def at(budget: float) -> Planned:
+    def at(asked: float) -> Planned:
         return planned(
-            schema, workload=workload, epsilon=budget, delta=delta, mechanism=mechanism, rows=rows
+            schema, workload=workload, epsilon=asked, delta=delta, mechanism=mechanism, rows=rows
         )
 
     found = at(epsilon)
-    made, rho = found.plan, found.rho
+    made, budget = found.plan, found.budget
     others = [
         {"epsilon": factor * epsilon, "expected": at(factor * epsilon).plan.expected_error}
         for factor in (0.5, 1, 2, 4)
     ]
     return {
         "summary": mechanism.summary,
-        "rho": float(rho),
+        "rho": float(budget),
         "rounds": made.rounds,
         "expected": made.expected_error,
         "rows": found.rows,
@@ -137,14 +137,14 @@ def _plan(space: Workspace, offer: Offer) -> Json:
             {
                 "what": i.what,
                 "times": i.times,
-                "share": float(i.rho * i.times / rho),
+                "share": float(i.total.ratio(budget)),
                 "sigma": i.sigma,
             }
             for i in made.items[:ITEMS_SHOWN]
         ],
         "more": max(0, len(made.items) - ITEMS_SHOWN),
         "others": others,
-        "book": _left(space, asked, rho),
+        "book": _left(space, asked, budget),
     }
 
 
@@ -172,7 +172,7 @@ def _options(asked: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _left(space: Workspace, asked: Mapping[str, Any], rho: Fraction) -> Json | None:
+def _left(space: Workspace, asked: Mapping[str, Any], budget: Cost) -> Json | None:
     """What the book says of the data set that the run would be charged to."""
     dataset = asked.get("dataset", "")
     if not dataset or not space.book.exists():
@@ -186,7 +186,7 @@ def _left(space: Workspace, asked: Mapping[str, Any], rho: Fraction) -> Json | N
         "epsilon": account.epsilon,
         "epsilon_left": account.epsilon_left,
         "closed": account.closed,
-        "enough": account.closed is None and rho <= account.left,
+        "enough": account.closed is None and budget <= account.left,
     }
 
 

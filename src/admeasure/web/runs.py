@@ -14,19 +14,18 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.files import write_private
 from admeasure.mechanisms import build
+from admeasure.privacy.cost import read_cost
 from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
 from admeasure.reporting.facts import RoundFacts, rounds
 from admeasure.run import JOURNAL
-from admeasure.untrusted import rational
 from admeasure.web import worker
 from admeasure.web.kept import (
     Damaged,
@@ -301,8 +300,8 @@ class FollowedJournal:
     def spent(self) -> float:
         """The part of the run's budget that is spent."""
         total = self._rho
-        spent = sum((rational(e["rho"]) for e in self.events if e["event"] != "intent"), Fraction())
-        return min(1.0, float(spent) / total) if total else 0.0
+        spent = sum(float(read_cost(e)) for e in self.events if e["event"] != "intent")
+        return min(1.0, spent / total) if total else 0.0
 
 
 def _parsed(raw: bytes) -> tuple[list[dict[str, Any]], int]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.privacy.curator import epsilon_for
 from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, to_record
 
@@ -26,7 +25,7 @@ class Broken:
     name: ClassVar[str] = "broken-monotone"
 
     def run(self, curator, workload, zeros):
-        rho = curator.remaining
+        cost = curator.remaining
         candidates = [Marginal((column,)) for column in curator.domain.columns]
         # A model that is right in one cell and wrong in the others.
         answers = {}
@@ -34,15 +33,15 @@ class Broken:
             answers[query.columns] = np.zeros(curator.domain.shape(query.columns))
             answers[query.columns].flat[0] = 100.0
         score = MarginalError(answers, dict.fromkeys(answers, 0.0))
-        delta, epsilon = score.sensitivity(curator.unit), epsilon_for(rho)
+        delta, epsilon = score.sensitivity(curator.unit), cost.epsilon_of_choice()
         asked = {
             "event": "choose",
             "k": 1,
-            "rho": str(rho),
+            **cost.to_record(),
             "epsilon": epsilon,
             "sensitivity": delta,
         }
-        curator.ledger.charge(rho, "choice")
+        curator.ledger.charge(cost, "choice")
         curator.journal.intend(asked)
         tables = curator._counts([q.columns for q in candidates])
         scores = np.concatenate(

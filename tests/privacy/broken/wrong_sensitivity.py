@@ -9,7 +9,6 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.privacy.curator import sigma_for
 from admeasure.privacy.journal import pack
 from admeasure.queries import Marginal, Threshold, to_record
 
@@ -21,18 +20,18 @@ class Broken:
     name: ClassVar[str] = "broken-wrong-sensitivity"
 
     def run(self, curator, workload, zeros):
-        rho = curator.remaining
+        cost = curator.remaining
         query = Threshold(curator.domain.columns[:2], 1)
         l2_squared = Marginal(query.columns).sensitivity(curator.domain, curator.unit).l2_squared
-        sigma = sigma_for(rho, l2_squared)
+        sigma = cost.sigma(l2_squared)
         asked = {
             "event": "measure",
             "query": to_record(query),
-            "rho": str(rho),
+            **cost.to_record(),
             "sigma": sigma,
             "l2_squared": l2_squared,
         }
-        curator.ledger.charge(rho, "measurement")
+        curator.ledger.charge(cost, "measurement")
         curator.journal.intend(asked)
         (counts,) = curator._counts([query.columns])
         exact = np.asarray(query.answer(counts))

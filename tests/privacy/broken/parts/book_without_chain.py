@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from admeasure.privacy import account, changes
+from admeasure.privacy.cost import read_cost
 
 CAUGHT_BY = "UNDERSTATED"
 
@@ -18,8 +19,9 @@ def apply(patch) -> None:
         except ValueError:
             raise changes.Damage from None
 
-    def spend(self, what, dataset, rho, instead_of):
-        self.spent[dataset] += rho - instead_of
+    def spend(self, what, dataset, instead_of):
+        cost = read_cost(what)
+        self.spent[dataset] += cost if instead_of is None else cost - instead_of
 
     patch(changes, "read", read)
     patch(account.Following, "_spend", spend)
