@@ -64,6 +64,17 @@ def test_every_name_is_listed_and_can_be_had() -> None:
     assert {name.replace("-", "_") for name in REGISTRY} <= set(admeasure.__all__)
 
 
+def test_every_verb_is_a_function_of_the_package_and_a_command_that_calls_it() -> None:
+    package = Path(admeasure.__file__).parent
+    verbs = {path.stem for path in (package / "verbs").glob("*.py")} - {"__init__", "given"}
+    assert verbs <= set(admeasure.__all__)
+    for verb in verbs:
+        assert (getattr(admeasure, verb).__doc__ or "").count("\n") > 1, verb
+        command = ast.walk(ast.parse((package / "cli" / f"{verb}.py").read_text()))
+        imported = {node.module for node in command if isinstance(node, ast.ImportFrom)}
+        assert f"admeasure.verbs.{verb}" in imported
+
+
 def test_a_type_checker_is_told_every_name() -> None:
     source = ast.parse(Path(admeasure.__file__).read_text())
     blocks = [node for node in source.body if isinstance(node, ast.If)]
