@@ -2,7 +2,7 @@
 
 >>> import admeasure
 >>> release = admeasure.fit(table, "schema.toml", workload="all-3way",
-...                         mechanism=admeasure.aim(), epsilon=1, delta=1e-9)  # doctest: +SKIP
+...                         epsilon=1, delta=1e-9)  # doctest: +SKIP
 >>> release.sample(1000)  # doctest: +SKIP
 >>> release.answer({"sex": "Female", "age": (30, 40)})  # doctest: +SKIP
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.aim import Aim as aim
     from admeasure.mechanisms.aim_plus import AimPlus as aim_plus
     from admeasure.mechanisms.all_zero import AllZero as all_zero
+    from admeasure.mechanisms.auto import Auto as auto
     from admeasure.mechanisms.dualquery import DualQuery as dualquery
     from admeasure.mechanisms.fem import Fem as fem
     from admeasure.mechanisms.gaussian import Gaussian as gaussian
@@ -77,6 +78,7 @@ __all__ = [
     "all_zero",
     "answer",
     "audit",
+    "auto",
     "check",
     "draft",
     "dualquery",
@@ -119,4 +121,6 @@ if not TYPE_CHECKING:  # whose readers know every name from above
         home = _NOUNS.get(name, f"verbs.{name}")
         if find_spec(f"admeasure.{home}") is not None:
             return getattr(import_module(f"admeasure.{home}"), name)
+        if name == "auto":
+            return import_module("admeasure.mechanisms.auto").Auto
         return import_module("admeasure.mechanisms").REGISTRY[name.replace("_", "-")]

@@ -80,6 +80,8 @@ class Request:
     seed: int | None = None
     charge_to: ChargeTo | None = None
     limits: Limits = field(default=Limits(), kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What the certificate should say of the request, before what the run has to say."""
 
     def __post_init__(self) -> None:
         self.workload.validate(self.schema.domain)

@@ -12,7 +12,6 @@ from pathlib import Path
 from admeasure.errors import UsageError
 from admeasure.mechanisms import REGISTRY
 from admeasure.terminal.console import BOLD, DIM, say, styled
-from admeasure.verbs.given import PREFERRED
 
 EPSILON, TOTAL = "1", "3"
 FILES = ("schema.toml", "workload.toml", "questions.toml")
@@ -22,7 +21,6 @@ def show(out: Path | None) -> None:
     """Write the bundle to a folder and go through the verbs there."""
     started = time.perf_counter()
     folder = _folder(out)
-    mechanism = next(name for name in PREFERRED if name in REGISTRY)
     _bundle(folder)
     f = {name: str(folder / name) for name in ("adult.csv", *FILES, "budget.db", "release")}
     given = ["--schema", f["schema.toml"], "--workload", f["workload.toml"]]
@@ -36,12 +34,12 @@ def show(out: Path | None) -> None:
     _tell("A budget for all that will ever be released about these people:")
     _command("ledger", "create", f["budget.db"], "--dataset", "adult", "--epsilon", TOTAL)
     _tell("What would a third of it buy? This reads no data.")
-    _command("plan", *given, "--epsilon", EPSILON, "--mechanism", mechanism)
+    _command("plan", *given, "--epsilon", EPSILON)
     _tell("Spend it. Only this step reads the table; what it releases is noisy.")
-    budget = ["--epsilon", EPSILON, "--mechanism", mechanism]
     book = ["--ledger", f["budget.db"], "--dataset", "adult"]
-    _command("fit", f["adult.csv"], *given, *budget, *book, "--out", f["release"])
-    _rows(mechanism, f["release"], folder)
+    _command("fit", f["adult.csv"], *given, "--epsilon", EPSILON, *book, "--out", f["release"])
+    _tell("Synthetic rows, to be used in place of the table:")
+    _command("sample", f["release"], "-n", "48842", "-o", str(folder / "synthetic.csv"))
     _tell("Questions, with intervals for the true counts. These cost nothing, as often as you ask.")
     _command("answer", f["release"], f["questions.toml"])
     _tell(
@@ -57,18 +55,6 @@ def show(out: Path | None) -> None:
     _tell("You hold the table, so you may look at the true errors. Nobody else may:")
     _command("evaluate", f["release"], f["adult.csv"], *given)
     _next(f, folder, time.perf_counter() - started)
-
-
-def _rows(mechanism: str, release: str, folder: Path) -> None:
-    from admeasure.release import Release
-
-    try:
-        Release.load(release).sample_columns(1)
-    except UsageError:
-        _tell(f"{mechanism} answers questions and makes no rows, so there is nothing to sample.")
-        return
-    _tell("Synthetic rows, to be used in place of the table:")
-    _command("sample", release, "-n", "48842", "-o", str(folder / "synthetic.csv"))
 
 
 def _command(*argv: str) -> None:

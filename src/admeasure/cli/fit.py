@@ -13,6 +13,7 @@ from admeasure.cli.profile import profiled
 from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
+from admeasure.mechanisms.auto import Auto
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.run import ChargeTo
@@ -30,7 +31,7 @@ class FitArguments:
     workload: str
     epsilon: float
     delta: float
-    mechanism: str
+    mechanism: str | None
     options: tuple[str, ...]
     out: Path
     public: str | None
@@ -65,7 +66,7 @@ def show(given: FitArguments, known: Sequence[str], *, profile: bool, json: bool
             note(f"  {what:<22} {spent:9.3f}")
 
 
-def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism:
+def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism | Auto:
     if given.data.startswith("-"):
         raise UsageError("DATA comes first, then options.")
     if (given.ledger is None) != (given.dataset is None):
@@ -73,7 +74,7 @@ def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism:
     return mechanism_of(given.mechanism, given.options, known)
 
 
-def _run(given: FitArguments, mechanism: Mechanism, watch: Watch) -> Release:
+def _run(given: FitArguments, mechanism: Mechanism | Auto, watch: Watch) -> Release:
     charge_to = None
     if given.ledger is not None and given.dataset is not None:
         charge_to = ChargeTo(given.ledger, given.dataset)

@@ -10,9 +10,10 @@ from admeasure.errors import UsageError
 
 if TYPE_CHECKING:
     from admeasure.mechanisms import Mechanism
+    from admeasure.mechanisms.auto import Auto
 
 
-def mechanism_of(name: str | None, extra: Sequence[str], known: Sequence[str]) -> Mechanism:
+def mechanism_of(name: str | None, extra: Sequence[str], known: Sequence[str]) -> Mechanism | Auto:
     """The mechanism with its options; `known` are the verb's own, for a hint on a misspelt one."""
     from admeasure.verbs.given import mechanism_of as built
 

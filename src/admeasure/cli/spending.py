@@ -25,6 +25,10 @@ from admeasure.cli.arguments import (
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """The settings of a verb that takes the options of a mechanism too."""
 
+_Mechanism = Annotated[
+    str | None,
+    typer.Option("--mechanism", metavar="M", help="auto (the default), aim-plus, mst, gem, …"),
+]
 _Public = Annotated[
     str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
 ]
@@ -46,9 +50,7 @@ def plan(
     workload: WorkloadText,
     epsilon: Epsilon,
     delta: Delta = 1e-9,
-    mechanism: Annotated[
-        str | None, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
-    ] = None,
+    mechanism: _Mechanism = None,
     rows: Annotated[
         int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
     ] = None,
@@ -82,10 +84,8 @@ def fit(
     schema: SchemaPath,
     workload: WorkloadText,
     epsilon: Epsilon,
-    mechanism: Annotated[
-        str, typer.Option("--mechanism", metavar="M", help="aim, mwem, gaussian, …")
-    ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The release's folder.")],
+    mechanism: _Mechanism = None,
     delta: Delta = 1e-9,
     public: _Public = None,
     ledger: _Ledger = None,

@@ -12,6 +12,7 @@ from admeasure.errors import UsageError
 from admeasure.mechanisms.aim import Aim
 from admeasure.mechanisms.aim_plus import AimPlus
 from admeasure.mechanisms.all_zero import AllZero
+from admeasure.mechanisms.auto import Auto
 from admeasure.mechanisms.dualquery import DualQuery
 from admeasure.mechanisms.fem import Fem
 from admeasure.mechanisms.gaussian import Gaussian
@@ -55,13 +56,18 @@ REGISTRY: dict[str, type[Mechanism]] = {
     )
 }
 
+NAMES = (Auto.name, *REGISTRY)
+"""What a person may ask for."""
+
 
 def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
     """A mechanism by its name, with options given as texts (from the command line)."""
+    if name == Auto.name:
+        raise UsageError(f"auto chooses a mechanism. Name one here: {', '.join(REGISTRY)}.")
     if name not in REGISTRY:
-        near = difflib.get_close_matches(name, REGISTRY, 1)
+        near = difflib.get_close_matches(name, NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(f"There is no mechanism {name!r}.{hint} There are: {', '.join(REGISTRY)}.")
+        raise UsageError(f"There is no mechanism {name!r}.{hint} There are: {', '.join(NAMES)}.")
     cls = REGISTRY[name]
     types_of = get_type_hints(cls)
     hints = {option: types_of[option] for option in option_names(cls)}
@@ -93,4 +99,4 @@ def _parsed(mechanism: str, option: str, text: str, hint: Any) -> Any:
         raise UsageError(f"{mechanism}: --{option} is {kind}; it is {text!r}.") from None
 
 
-__all__ = ["REGISTRY", "LearnsFromPublic", "Mechanism", "Outcome", "Plan", "build"]
+__all__ = ["NAMES", "REGISTRY", "LearnsFromPublic", "Mechanism", "Outcome", "Plan", "build"]

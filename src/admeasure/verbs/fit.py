@@ -22,6 +22,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
+from admeasure.mechanisms.auto import Auto
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
@@ -39,7 +40,7 @@ from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_source
 from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
-from admeasure.verbs.given import given_public
+from admeasure.verbs.given import choice_of, given_public
 from admeasure.workload import Workload, parse_workload
 
 
@@ -48,7 +49,7 @@ def fit(
     schema: Schema | str | Path,
     *,
     workload: Workload | str | Path | Sequence[WorkloadQuery | Predicate],
-    mechanism: Mechanism,
+    mechanism: Mechanism | Auto | None = None,
     epsilon: float,
     delta: float,
     public: Any = None,
@@ -69,6 +70,9 @@ def fit(
     budget that implies (epsilon, delta)-differential privacy for the schema's privacy unit. A
     `seed` makes the noise repeatable and the release NOT PRIVATE; the budget book refuses it.
 
+    `mechanism` is chosen by public facts where none is given (`admeasure.auto()`), and the
+    certificate says which and why.
+
     `workload` may be a list of queries; a `Predicate` among them counts rows by a function of the
     user's own, for a mechanism that can learn from one (gem).
 
@@ -86,25 +90,33 @@ def fit(
     table has been read. `progress` shows all that as bars, on a terminal or in a notebook: by
     default there alone, elsewhere as lines where it is true, and not at all where it is false.
 
-    >>> import admeasure
     >>> schema = Schema.coded("people", {"sex": 2, "smokes": 2})
     >>> table = {"sex": [0, 1, 1, 0] * 50, "smokes": [0, 0, 1, 0] * 50}
-    >>> release = fit(table, schema, workload="all-2way", mechanism=admeasure.aim(), epsilon=1,
-    ...               delta=1e-9)
-    >>> release.certificate.epsilon
-    1.0
+    >>> release = fit(table, schema, workload="all-2way", epsilon=1, delta=1e-9)
+    >>> release.certificate.mechanism
+    'aim-plus'
     """
     watch = limits if isinstance(limits, Watch) else Watch(limits or Limits())
     with watch.armed():
         schema = schema if isinstance(schema, Schema) else Schema.load(schema)
         if isinstance(workload, str | Path):
             workload = parse_workload(workload, schema.domain)
-        elif not isinstance(workload, Workload):
+        choice = choice_of(mechanism, workload, public)
+        mechanism = choice.mechanism
+        if not isinstance(workload, Workload):
             mechanism, workload = with_predicates(mechanism, workload, schema)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
         request = Request(
-            schema, workload, mechanism, epsilon, delta, seed, charge_to, limits=watch.limits
+            schema,
+            workload,
+            mechanism,
+            epsilon,
+            delta,
+            seed,
+            charge_to,
+            limits=watch.limits,
+            notes=choice.notes,
         )
     run = Run(request, None if out is None else Path(out), resume=resume)
     _warn_of_delta(delta, schema.table.rows)
@@ -259,7 +271,7 @@ def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certific
         created=datetime.now(UTC).date().isoformat(),
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,
-        notes=outcome.notes,
+        notes=(*request.notes, *outcome.notes),
     )
 
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import UsageError
+from admeasure.queries import Predicate
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
+from admeasure.workload.files import WorkloadQuery
 
 if TYPE_CHECKING:
+    from admeasure.mechanisms.auto import Auto, Choice
     from admeasure.planning.mechanism import Mechanism
 
 GivenSchema = Schema | str | Path
 GivenWorkload = Workload | str | Path
 GivenRelease = Release | str | Path
-
-PREFERRED = ("aim", "gaussian")
-"""What is taken where no mechanism is named: the first that there is."""
 
 
 def schema_of(given: GivenSchema) -> Schema:
@@ -35,16 +35,40 @@ def workload_of(given: GivenWorkload, schema: Schema) -> Workload:
 
 
 def mechanism_of(
-    given: Mechanism | str | None, options: Mapping[str, str] | None = None
-) -> Mechanism:
-    """A mechanism, or the one of a name with options as texts, or the one that is preferred."""
+    given: Mechanism | Auto | str | None, options: Mapping[str, str] | None = None
+) -> Mechanism | Auto:
+    """A mechanism, or the one of a name with options as texts; `auto` where none is named."""
     if given is not None and not isinstance(given, str):
         return given
-    from admeasure.mechanisms import REGISTRY, build  # all of them: `answer` needs none
+    from admeasure.mechanisms import build  # all of them: `answer` needs none
+    from admeasure.mechanisms.auto import Auto
 
-    # An empty name is a mistake, not the wish for the preferred one.
-    name = next(n for n in PREFERRED if n in REGISTRY) if given is None else given
-    return build(name, options)
+    # An empty name is a mistake, not the wish for whichever suits.
+    if given not in (None, Auto.name):
+        return build(given, options)
+    if options:
+        raise UsageError(
+            f"auto has no option --{next(iter(options))}. Name the mechanism that has it, such as "
+            "--mechanism aim-plus."
+        )
+    return Auto()
+
+
+def choice_of(
+    given: Mechanism | Auto | None,
+    workload: Workload | Sequence[WorkloadQuery | Predicate],
+    public: Any,
+) -> Choice:
+    """The mechanism that was named, or the one that suits what is asked; from public facts."""
+    from admeasure.mechanisms.auto import Auto, Choice
+
+    wanted = mechanism_of(given)
+    if not isinstance(wanted, Auto):
+        return Choice(wanted)
+    queries = workload.queries if isinstance(workload, Workload) else workload
+    return wanted.choose(
+        public=public is not None, predicates=any(isinstance(q, Predicate) for q in queries)
+    )
 
 
 def release_of(given: GivenRelease) -> Release:

@@ -9,11 +9,13 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
+from admeasure.mechanisms.auto import Auto
 from admeasure.privacy.cost import Cost, budget_of
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
     GivenSchema,
     GivenWorkload,
+    choice_of,
     given_public,
     mechanism_of,
     schema_of,
@@ -62,29 +64,31 @@ def plan(
     workload: GivenWorkload,
     epsilon: float,
     delta: float = 1e-9,
-    mechanism: Mechanism | str | None = None,
+    mechanism: Mechanism | Auto | str | None = None,
     options: Mapping[str, str] | None = None,
     rows: int | None = None,
     public: Any = None,
 ) -> Planned:
     """How the budget would be divided, expected error, memory and time. Touches no private data.
 
-    `mechanism` may be a name, with `options` as texts. `rows` is about how many the table has, if
-    that is public; the schema may say it too. What `fit` would refuse is refused here,
-    but for want of memory, which is noted: the plan may be for another machine.
+    `mechanism` may be a name, with `options` as texts; where none is given, public facts choose.
+    `rows` is about how many the table has, if that is public; the schema may say it too. What `fit`
+    would refuse is refused here, but for want of memory, which is noted: the plan may be for
+    another machine.
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
     budget = budget_of(epsilon, delta)
-    chosen = mechanism_of(mechanism, options)
+    wanted = mechanism_of(mechanism, options)
     schema = schema_of(schema)
-    chosen = given_public(chosen, public, schema)
     asked = workload_of(workload, schema)
+    choice = choice_of(wanted, asked, public)
+    chosen = given_public(choice.mechanism, public, schema)
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
     made = chosen.plan(schema.domain, asked, schema.unit, budget, rows)
     least = chosen.needs(schema.domain, asked)
-    made = replace(made, megabytes=max(made.megabytes, least))
+    made = replace(made, megabytes=max(made.megabytes, least), notes=(*choice.notes, *made.notes))
     if least > Limits().room():
         made = replace(made, notes=(*made.notes, TOO_LARGE))
     return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)

@@ -15,6 +15,7 @@ from typing import Any
 from admeasure.domain import as_float
 from admeasure.errors import SchemaError, UsageError
 from admeasure.mechanisms import REGISTRY
+from admeasure.mechanisms.auto import Auto
 from admeasure.privacy.book import Book
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
@@ -205,4 +206,4 @@ def close_account(space: Workspace, body: Json) -> Json:
 
 def mechanisms() -> list[tuple[str, str]]:
     """Names with their summaries."""
-    return [(name, kind.summary) for name, kind in REGISTRY.items()]
+    return [(kind.name, kind.summary) for kind in (Auto, *REGISTRY.values())]

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
-from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Cost
 from admeasure.schema import Schema
-from admeasure.verbs.given import given_public
+from admeasure.verbs.given import choice_of, given_public, mechanism_of
 from admeasure.verbs.plan import Planned
 from admeasure.verbs.plan import plan as planned
 from admeasure.web import code, runs
@@ -108,9 +107,9 @@ def _plan(space: Workspace, offer: Offer) -> Json:
     asked, schema = offer.asked, offer.schema
     workload = offer.workload(schema)
     rows = _rows(asked["rows"]) if asked["rows"] else None
-    mechanism = given_public(
-        build(asked["mechanism"], _options(asked)), offer.public or None, schema
-    )
+    wanted = mechanism_of(asked["mechanism"], _options(asked))
+    choice = choice_of(wanted, workload, offer.public or None)
+    mechanism = given_public(choice.mechanism, offer.public or None, schema)
     epsilon, delta = number(asked["epsilon"], "epsilon"), number(asked["delta"], "delta")
 
     def at(asked: float) -> Planned:
@@ -132,7 +131,7 @@ def _plan(space: Workspace, offer: Offer) -> Json:
         "rows": found.rows,
         "megabytes": made.megabytes,
         "seconds": made.seconds,
-        "notes": list(made.notes),
+        "notes": [*choice.notes, *made.notes],
         "items": [
             {
                 "what": i.what,

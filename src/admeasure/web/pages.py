@@ -136,7 +136,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
     given = {
         "epsilon": "1",
         "delta": "1e-9",
-        "mechanism": "aim",
+        "mechanism": "auto",
         "rows": str(known.table.rows or ""),
         "options": "",
         "public": "",

@@ -19,13 +19,13 @@ from typing import Any
 
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.files import write_private
-from admeasure.mechanisms import build
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
 from admeasure.reporting.facts import RoundFacts, rounds
 from admeasure.run import JOURNAL
+from admeasure.verbs.given import mechanism_of
 from admeasure.web import worker
 from admeasure.web.kept import (
     Damaged,
@@ -197,7 +197,7 @@ def prepare(table: TableFolder, settings: RunSettings, schema: str, workload: st
 
 def command(settings: RunSettings, path: Path) -> list[str]:
     """The arguments of `admeasure` that make this run: always a `fit`, with known options."""
-    build(settings.mechanism, settings.options)  # refuses an option that is not the mechanism's
+    mechanism_of(settings.mechanism, settings.options)  # refuses an option that is not its own
     workload = settings.rule or str(path / "workload.toml")
     argv = ["fit", settings.data, "--schema", str(path / "schema.toml"), "--workload", workload]
     argv += ["--epsilon", settings.epsilon, "--delta", settings.delta]

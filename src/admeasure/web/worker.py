@@ -81,10 +81,10 @@ def _work(folder: Path) -> int:
 
 
 def _fit(settings: RunSettings, folder: Path) -> None:
-    from admeasure.mechanisms import build
     from admeasure.release.store import partial_folder
     from admeasure.run import ChargeTo
     from admeasure.verbs.fit import fit
+    from admeasure.verbs.given import mechanism_of
     from admeasure.web.budget import number
 
     release = folder / "release"
@@ -93,7 +93,7 @@ def _fit(settings: RunSettings, folder: Path) -> None:
             settings.data,
             folder / "schema.toml",
             workload=settings.rule or folder / "workload.toml",
-            mechanism=build(settings.mechanism, settings.options),
+            mechanism=mechanism_of(settings.mechanism, settings.options),
             epsilon=number(settings.epsilon, "epsilon"),
             delta=number(settings.delta, "delta"),
             public=settings.public or None,
