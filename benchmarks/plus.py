@@ -3,9 +3,12 @@
     python benchmarks/plus.py --tables adult,fire --epsilons 0.3,1 --seeds 1000:1005
     python benchmarks/plus.py --table               # what was run so far: means, errors, ratios
     python benchmarks/plus.py --mechanisms aim-plus:shrink=end,aim-plus:final-pass=0
+    python benchmarks/plus.py --headline            # the table of docs/aim.md, in as many sittings
+                                                    # as it takes; --table --markdown prints it
 
 A mechanism may be followed by options. Every run is a process of its own and leaves a line in
-benchmarks/results/plus.jsonl; a case that has one is not run again. Seeds below 1000 are for
+benchmarks/results/plus.jsonl; a case that has one is not run again. `--here` runs all in one
+process, which saves the start of each; its memory then is not a run's own. Seeds below 1000 are for
 choosing, those from 1000 on for reporting. NOT PRIVATE: seeded noise, true errors.
 """
 
@@ -15,6 +18,7 @@ import argparse
 import math
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,8 +27,10 @@ from common import (
     RESULTS,
     Record,
     Results,
+    code_version,
     cpu_seconds,
     data_folder,
+    key_of,
     levels_of,
     parallel,
     peak_megabytes,
@@ -44,6 +50,12 @@ STAND_IN = {"pmw": {"age", "education"}}
 """Columns for which another one of the same table stands in."""
 TARGETS = {"adult": "income>50K", "titanic": "Survived", "pmw": "income>50K"}
 DELTA = 1e-9
+HEADLINE = {
+    "mechanisms": "aim-plus,aim,mst,privbayes,mwem-pgm,independent,gaussian,rap-softmax,gem",
+    "tables": "titanic,nltcs,adult,pmw,nist,acs,fire,msnbc",
+    "epsilons": "0.1,1,0.3,3,10",
+}
+"""The comparison of AIM's paper, and more; the cheapest and most telling first."""
 STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
 
 
@@ -108,17 +120,57 @@ def run_job(job: Record) -> Record:
     return record | {"model_error": judged.workload_error}
 
 
-def show(results: Results, against: str) -> None:
-    """Means with standard errors, and ratios to `against` over the seeds that both have."""
-    runs: dict[tuple[Any, ...], dict[int, Record]] = defaultdict(dict)
+Cell = tuple[str, float, str, str]
+"""Workload, epsilon, table, mechanism."""
+
+
+def in_this_process(jobs: list[Record], results: Results) -> Iterator[Record]:
+    """As `parallel`, one after the other and without processes."""
+    done = {k for k, r in results.read().items() if "error" not in r}
+    for job in jobs:
+        if key_of(job) not in done:
+            record = {"key": key_of(job), **job, "code": code_version(), **run_job(job)}
+            results.append(record)
+            yield record
+
+
+def read(results: Results) -> dict[Cell, dict[int, Record]]:
+    """What was run: for each cell the records by seed."""
+    runs: dict[Cell, dict[int, Record]] = defaultdict(dict)
     for record in results.read().values():
         if "error" not in record:
             cell = (record["workload"], record["epsilon"], record["table"], record["mechanism"])
             runs[cell][record["seed"]] = record
+    return dict(sorted(runs.items()))
+
+
+def markdown(runs: dict[Cell, dict[int, Record]]) -> None:
+    """A row for each table and epsilon, a column for each mechanism: mean ± standard error."""
+    order = HEADLINE["mechanisms"].split(",")
+    rest = sorted({mechanism for *_, mechanism in runs} - set(order))
+    names = [m for m in (*order, *rest) if any(cell[3] == m for cell in runs)]
+    print(STAMP)
+    print(f"| workload, table, epsilon | {' | '.join(names)} |")
+    print(f"| --- |{' --- |' * len(names)}")
+    for place in dict.fromkeys((w, t, e) for w, e, t, _ in runs):
+        workload, table, epsilon = place
+        found = [runs.get((workload, epsilon, table, name), {}) for name in names]
+        shown = [_shown([r["model_error"] for r in f.values()]) if f else "" for f in found]
+        print(f"| {workload}, {table}, {epsilon:g} | {' | '.join(shown)} |")
+
+
+def _shown(errors: list[float]) -> str:
+    mean, error = _mean(errors)
+    digits = 3 - math.floor(math.log10(mean)) - 1 if mean > 0 else 3
+    return f"{mean:.{digits}f} ± {error:.{digits}f} ({len(errors)})"
+
+
+def show(runs: dict[Cell, dict[int, Record]], against: str) -> None:
+    """Means with standard errors, and ratios to `against` over the seeds that both have."""
     ratios: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     print(STAMP)
     print("workload   eps   table    mechanism           error   s.e.    seeds  ratio  s.e.   cpu")
-    for cell, found in sorted(runs.items()):
+    for cell, found in runs.items():
         workload, epsilon, table, mechanism = cell
         mean, error = _mean([r["model_error"] for r in found.values()])
         cpu = statistics.fmean(r["cpu_seconds"] for r in found.values())
@@ -166,7 +218,12 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS / "plus.jsonl")
     parser.add_argument("--table", action="store_true", help="show what was run so far")
     parser.add_argument("--against", default="aim")
+    parser.add_argument("--markdown", action="store_true", help="as a table of docs/")
+    parser.add_argument("--here", action="store_true", help="all in this process")
+    parser.add_argument("--headline", action="store_true", help="all that docs/aim.md compares")
     given = parser.parse_args()
+    if given.headline:
+        vars(given).update(HEADLINE)
     results = Results(given.results)
     if not given.table:
         first, last = map(int, given.seeds.split(":"))
@@ -180,9 +237,15 @@ def main() -> None:
         )
         names = ("seed", "workload", "epsilon", "table", "mechanism")
         jobs: list[Record] = [dict(zip(names, case, strict=True)) for case in cases]
-        for record in parallel(jobs, run_job, given.jobs, results=results):
+        ran = (
+            in_this_process(jobs, results)
+            if given.here
+            else parallel(jobs, run_job, given.jobs, results=results)
+        )
+        for record in ran:
             print(record["table"], record["mechanism"], record.get("model_error", "failed"))
-    show(results, given.against)
+    runs = read(results)
+    markdown(runs) if given.markdown else show(runs, given.against)
 
 
 if __name__ == "__main__":

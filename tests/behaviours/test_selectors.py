@@ -147,6 +147,24 @@ def test_a_penalty_that_looks_ahead_takes_off_less_for_large_marginals(seed):
     assert chosen.columns == max(scores, key=lambda r: scores[r])
 
 
+@pytest.mark.parametrize(("kept", "open_"), [(0.0, 0.5), (0.25, 2 / 3), (0.5, 1)])
+def test_the_whole_size_limit_is_open_when_all_but_what_is_kept_is_used(kept, open_):
+    class Family(GraphicalFamily):
+        def fitting(self, model, candidates, share):
+            shares.append(share)
+            return list(candidates)
+
+    shares: list[float] = []
+    workload = Workload([Marginal(s) for s in combinations("abcd", 3)])
+    curator = curator_of(random_codes(0))
+    family = Family()
+    model = family.init(curator.domain)
+    half = curator.remaining / 2
+    selector = ExpectedImprovement(family, even_weights(workload), kept=kept)
+    selector.select(curator, workload, model, Budget(select=half / 10, measure=half * 9 / 10))
+    assert shares == pytest.approx([open_])
+
+
 @pytest.mark.parametrize("hopeless", [2.0, 0.5, 0.01])
 def test_marginals_that_noise_would_drown_are_not_scored(hopeless, monkeypatch):
     codes = random_codes(0)

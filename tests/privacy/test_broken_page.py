@@ -210,7 +210,7 @@ BROKEN: dict[str, tuple[Check, Callable[[Patch], None]]] = {
     ),
     "options_not_checked": (
         a_file_of_the_folder_is_a_command,
-        lambda patch: patch.setattr(runs, "build", lambda *given: None),
+        lambda patch: patch.setattr(runs, "mechanism_of", lambda *given: None),
     ),
     "trusting_reader": (
         a_damaged_file_is_not_named,

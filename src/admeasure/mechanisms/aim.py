@@ -83,7 +83,7 @@ class Aim:
         family = self._annealing.family
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
-        selector = ExpectedImprovement(family, weights)
+        selector = ExpectedImprovement(family, weights, kept=self.final_pass)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
             log += done.answers

@@ -108,7 +108,7 @@ class AimPlus:
         # What is kept will be divided among about three sets a column.
         ahead = division.total(AGAIN) / (3 * len(domain))
         penalty = Penalty(self.penalty, ahead=ahead, hopeless=HOPELESS)
-        selector = ExpectedImprovement(family, weights, penalty)
+        selector = ExpectedImprovement(family, weights, penalty, self.final_pass)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
             log += done.answers

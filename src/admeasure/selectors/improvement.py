@@ -115,8 +115,8 @@ class ExpectedImprovement:
     unless another `penalty` is given.
 
     A candidate fits when the model with it stays within the part of the size limit that
-    corresponds to the part of the budget used. Candidates for which there is no hope are left out
-    by a public rule (`Penalty`).
+    corresponds to the part used of what rounds may spend: the budget but for the part `kept` of it.
+    Candidates for which there is no hope are left out by a public rule (`Penalty`).
 
     `weights` is w_r over W_+. Their maximum over a round's candidates, times the rows that a person
     changes, is the score's sensitivity; the penalty does not depend on the table and adds nothing.
@@ -129,6 +129,7 @@ class ExpectedImprovement:
     family: SizedFamily
     weights: dict[Columns, float]
     penalty: Penalty = Penalty()
+    kept: float = 0.0
     _choices: list[_Choice] = field(default_factory=list)
     _considered: dict[Columns, _Considered] = field(default_factory=dict)
     _open: dict[Columns, np.ndarray] = field(default_factory=dict)
@@ -142,7 +143,7 @@ class ExpectedImprovement:
     ) -> Sequence[Query]:
         self._remember(model)
         domain, left = curator.domain, curator.remaining - budget.select - budget.measure
-        used = 1 - left.ratio(curator.budget)
+        used = (1 - left.ratio(curator.budget)) / (1 - self.kept)
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows
         per_cell = self.penalty.per_cell(budget.measure, l2_squared)
         noise = {r: per_cell * domain.cells(r) for r in self.weights}
