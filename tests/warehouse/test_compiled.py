@@ -20,9 +20,9 @@ from admeasure.domain import canonical
 from admeasure.errors import DataError, UsageError
 from admeasure.schema import Schema
 from admeasure.schema.check import check
+from admeasure.schema.storage import Storage
+from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.memory import MemorySource
-from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse.dialects import Dialect, Stored
 from admeasure.sources.warehouse.dialects.bigquery import BigQuery
 from admeasure.sources.warehouse.dialects.snowflake import Snowflake
 from admeasure.sources.warehouse.ibis import IbisDatabase, stored

@@ -25,7 +25,6 @@ from admeasure.schema.check import check
 from admeasure.schema.grid import RealGrid
 from admeasure.schema.model import Schema
 from admeasure.sources.memory import MemorySource
-from admeasure.sources.warehouse.encode import thresholds
 from admeasure.sources.warehouse.source import find_problems, open_warehouse
 
 ROWS = 24
@@ -135,13 +134,13 @@ def test_values_of_every_type_get_the_levels_they_have_in_memory(
 
 @given(st.floats(-1e300, 1e300), st.floats(0, 1e300), st.integers(1, 300), st.data())
 @settings(max_examples=200)
-def test_comparing_with_the_thresholds_of_a_grid_is_placing(
+def test_comparing_with_the_starts_of_a_grid_is_placing(
     low: float, span: float, bins: int, data: st.DataObject
 ) -> None:
     high = low + span
     if not low < high or not (grid := RealGrid.equal(low, high, bins, clamp=False)).is_resolved:
         return
-    starts = thresholds(grid)
+    starts = grid.starts
     inside = np.array([low, high, *data.draw(st.lists(st.floats(low, high), max_size=5))])
     around = np.concatenate([starts, np.nextafter(starts, -np.inf), inside])
     tried = around[(around >= low) & (around <= high)]

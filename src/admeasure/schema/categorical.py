@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -14,7 +12,9 @@ from pydantic import Field
 from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
 from admeasure.schema.problems import Refusal
-from admeasure.schema.values import Plain, double, quoted
+from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
+from admeasure.schema.storage import NUMBERS, TIMES, Storage
+from admeasure.schema.values import quoted
 
 
 class BooleanColumn(Column):
@@ -29,30 +29,24 @@ class BooleanColumn(Column):
     def regular_label(self, code: int) -> str:
         return ("false", "true")[code]
 
-    @cached_property
-    def _missing(self) -> tuple[frozenset[str], frozenset[int]]:
-        texts = frozenset(text.strip(" ") for text in self.missing_values or ())
-        read = (values.integer_from_text(text) for text in texts)
-        return texts | {""}, frozenset(r for r in read if r is not None)
+    @property
+    def listed(self) -> tuple[bool, ...]:
+        return (False, True)
 
-    def _code(self, value: Plain) -> int:
-        texts, whole = self._missing
-        match value:
-            case str():
-                text = value.strip(" ")
-                if text in texts or values.integer_from_text(text) in whole:
-                    return Refusal.MISSING
-                read = values.boolean_from_text(text)
-                return Refusal.UNREADABLE if read is None else int(read)
-            case bool() | int() | float() | Decimal():
-                if value in whole:
-                    return Refusal.MISSING
-                return int(value) if value in (0, 1) else Refusal.UNREADABLE
-        return Refusal.WRONG_STORAGE
+    @cached_property
+    def _whole_missing(self) -> frozenset[int | float]:
+        return missing_read(Reads.WHOLE, self.missing_values)
+
+    @cached_property
+    def rules(self) -> Mapping[Storage, Rules]:
+        levels = Listed({0: 0, 1: 1}, absent=Refusal.UNREADABLE)
+        texts = missing_texts(self.missing_values)
+        rules = Rules(Reads.TRUTH, levels, texts, self._whole_missing)
+        return dict.fromkeys((Storage.TEXT, *NUMBERS), rules)
 
     def problems(self) -> Iterator[str]:
-        read = {values.boolean_from_text(text) for text in self._missing[0]}
-        if read - {None} or self._missing[1] & {0, 1}:
+        listed = missing_read(Reads.TRUTH, self.missing_values) | self._whole_missing
+        if listed & {0, 1}:
             yield "lists a missing value that is one of its levels. Keep it in one place"
 
 
@@ -69,12 +63,16 @@ class StringColumn(Column):
     def regular_label(self, code: int) -> str:
         return (self.enum or ())[code]
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        return self.enum or ()
+
     @cached_property
     def index(self) -> dict[str, int]:
         return {value: code for code, value in enumerate(self.enum or ())}
 
     @cached_property
-    def numbers(self) -> dict[float, int]:
+    def _numbers(self) -> dict[float, int]:
         """Entries that read as numbers, for columns that are stored as floats. The first wins, and
         a missing text before all."""
         found: dict[float, int] = {}
@@ -85,24 +83,17 @@ class StringColumn(Column):
                 found.setdefault(number, code)
         return found
 
-    def _code(self, value: Plain) -> int:
-        match value:
-            case str():
-                return self._code_of_text(value)
-            case bool():
-                return self._code_of_text("true" if value else "false")
-            case int():
-                return self._code_of_text(str(value))
-            case float() | Decimal():
-                return self.numbers.get(double(value), Refusal.NOT_IN_ENUM)
-            case datetime.date():
-                return self._code_of_text(value.isoformat())
-        return Refusal.WRONG_STORAGE
-
-    def _code_of_text(self, text: str) -> int:
-        if self.missing_values is not None and text in self.missing_values:
-            return Refusal.MISSING
-        return self.index.get(text, Refusal.NOT_IN_ENUM)
+    @cached_property
+    def rules(self) -> Mapping[Storage, Rules]:
+        """Whatever is no fraction is looked up as a text, and a fraction as a number."""
+        absent = dict.fromkeys(self.missing_values or (), int(Refusal.MISSING))
+        texts = Listed({**self.index, **absent}, absent=Refusal.NOT_IN_ENUM)
+        numbers = Listed(self._numbers, absent=Refusal.NOT_IN_ENUM)
+        whole = (Storage.TEXT, Storage.BOOLEAN, Storage.WHOLE, Storage.WIDE, *TIMES)
+        return {
+            **dict.fromkeys(whole, Rules(Reads.TEXT, texts)),
+            **dict.fromkeys((Storage.REAL, Storage.DECIMAL), Rules(Reads.REAL, numbers)),
+        }
 
     def problems(self) -> Iterator[str]:
         if self.enum is None:

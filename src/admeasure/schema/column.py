@@ -1,13 +1,13 @@
 """What every column has: levels, codes, labels, and the code of a single value.
 
-A column is public: every bound, category and bin in it is written by the steward. `code_of` reads
-one value by the rules of docs/schema.md and gives its code or a `Refusal`; the module `encode` does
-the same for whole arrays, and tests hold the two together.
+A column is public: every bound, category and bin in it is written by the steward. Its `rules` say
+how values are read, by docs/schema.md; `code_of` applies them to one value and gives its code or a
+`Refusal`, and all other encoders are translations of them (`admeasure.schema.rules`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -18,7 +18,8 @@ from pydantic_core import PydanticCustomError
 from admeasure.schema import select, values
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
-from admeasure.schema.values import Plain
+from admeasure.schema.rules import Rules
+from admeasure.schema.storage import Storage, storage_of
 
 MAX_LEVELS = 65_536
 CODEBOOK = "from the codebook rather than from the data"
@@ -97,24 +98,44 @@ class Column(Part):
         words += ["missing"] if self.missing_values is not None else []
         return tuple(words)
 
+    @property
+    def listed(self) -> Sequence[Any] | None:
+        """The value of each regular level, of a column whose levels are single values."""
+        return None
+
+    @cached_property
+    def rules(self) -> Mapping[Storage, Rules]:
+        """How values are read, for each storage that can be read."""
+        raise NotImplementedError
+
     def code_of(self, value: object) -> int:
         """The code of one value as it is stored, or the mark of why it has none."""
         try:
             read = values.plain(value)
         except values.UnreadableStorage:
             return Refusal.WRONG_STORAGE
-        return Refusal.MISSING if read is None else self._code(read)
+        if read is None:
+            return Refusal.MISSING
+        rules = self.rules.get(storage_of(read))
+        return Refusal.WRONG_STORAGE if rules is None else rules.code(read)
 
     def ordinal_of(self, value: object) -> int | float | None:
         """A value as the grid's number, bounds aside; None where there is none."""
-        return None
+        try:
+            read = values.plain(value)
+        except values.UnreadableStorage:
+            return None
+        rules = None if read is None else self.rules.get(storage_of(read))
+        found = None if rules is None or self.grid is None else rules.reads.reader(read)
+        return None if found != found else found
+
+    def values_of(self, numbers: np.ndarray) -> np.ndarray:
+        """The grid's numbers as values of this type."""
+        return numbers
 
     def codes_of(self, selection: object) -> np.ndarray:
         """The codes that a value, a list or a range stands for: see `admeasure.schema.select`."""
         return select.codes_of(self, selection)
-
-    def _code(self, value: Plain) -> int:
-        raise NotImplementedError
 
     def problems(self) -> Iterator[str]:
         """What contradicts itself, as ends of the sentence "Column 'x' …"."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.schema.categorical import StringColumn
 from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.model import Schema
-from admeasure.schema.ordered import DateColumn, IntegerColumn, Ordered
+from admeasure.schema.rules import Number
+from admeasure.schema.storage import Storage
 
 OTHER = "other"
 
@@ -42,36 +42,27 @@ def decode_column(column: Column, codes: np.ndarray, rng: np.random.Generator) -
     codes = codes.astype(np.int64)
     if len(codes) and not (codes.min() >= 0 and codes.max() < column.levels):
         raise ValueError(f"codes of column {column.name!r} go outside 0 … {column.levels - 1}")
-    if isinstance(column, Ordered) and column.grid is not None:
-        return _drawn(column, codes, rng)
-    return _level_values(column)[codes]
+    grid = column.grid
+    return _level_values(column)[codes] if grid is None else _drawn(column, grid, codes, rng)
 
 
 def _level_values(column: Column) -> np.ndarray:
     """One value a level, for columns whose levels are single values."""
-    if isinstance(column, StringColumn):
-        values: list[Any] = list(column.enum or ())
-    elif isinstance(column, IntegerColumn):
-        values = list(column.enum or ())
-    else:
-        values = [False, True]
-    if column.other:
-        values.append(OTHER if isinstance(column, StringColumn) else None)
-    if column.missing_values is not None:
-        values.append(None)
-    if isinstance(column, StringColumn) or len(values) > column.regular:
-        return _objects(values)
-    return np.array(values)
+    values: list[Any] = list(column.listed or ())
+    texts = any(isinstance(value, str) for value in values)
+    values += [OTHER if texts else None] * column.other
+    values += [None] * (column.missing_values is not None)
+    return _objects(values) if texts or len(values) > column.regular else np.array(values)
 
 
-def _drawn(column: Ordered, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    grid = column.grid
-    assert grid is not None
+def _drawn(
+    column: Column, grid: OrdinalGrid | RealGrid, codes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     regular = codes < column.regular
-    values = grid.draw(np.where(regular, codes, 0), rng)
-    values = _without_missing(column, grid, values)
-    result = values.astype("datetime64[D]") if isinstance(column, DateColumn) else values
-    if column.levels == column.regular and not isinstance(column, DateColumn):
+    numbers = grid.draw(np.where(regular, codes, 0), rng)
+    missing = column.rules[Storage.TEXT].missing
+    result = column.values_of(_without_missing(missing, grid, numbers))
+    if column.levels == column.regular:
         return result
     result = result.astype(object)
     result[~regular] = None
@@ -79,25 +70,25 @@ def _drawn(column: Ordered, codes: np.ndarray, rng: np.random.Generator) -> np.n
 
 
 def _without_missing(
-    column: Ordered, grid: OrdinalGrid | RealGrid, values: np.ndarray
+    missing: frozenset[Number], grid: OrdinalGrid | RealGrid, values: np.ndarray
 ) -> np.ndarray:
     """A value drawn in a bin must not be one that the schema calls missing."""
-    for number in sorted(v for v in column.missing_read if grid.low <= v <= grid.high):
+    for number in sorted(v for v in missing if grid.low <= v <= grid.high):
         hit = values == number
         if hit.any():
-            values[hit] = _instead(column, grid, number)
+            values[hit] = _instead(missing, grid, number)
     return values
 
 
-def _instead(column: Ordered, grid: OrdinalGrid | RealGrid, number: float) -> float:
+def _instead(missing: frozenset[Number], grid: OrdinalGrid | RealGrid, number: float) -> float:
     """Another value of the same bin. Validation made sure that bins of whole numbers have one."""
     code = grid.place(number)
     if isinstance(grid, OrdinalGrid):
         bin_values = range(int(grid.starts[code]), int(grid.ends[code]) + 1)
-        return next(v for v in bin_values if v not in column.missing_read)
+        return next(v for v in bin_values if v not in missing)
     first, last = float(grid.edges[code]), float(grid.edges[code + 1])
     parts = (first + (last - first) * k / 64 for k in range(1, 64))
-    return next(v for v in parts if v not in column.missing_read and grid.place(v) == code)
+    return next(v for v in parts if v not in missing and grid.place(v) == code)
 
 
 def _objects(values: list[Any]) -> np.ndarray:

@@ -1,12 +1,13 @@
 """Tables to codes: whole columns at once, one or two bytes a cell.
 
-The rules are those of docs/schema.md, as `Column.code_of` has them for one value; the DuckDB source
-follows the same rules in SQL. Only the schema's columns are read. Nothing is released here: codes
-are as private as the table, and errors name column and rule only.
+The rules are those of `Column.rules`, for arrays; `admeasure.sources.encode` has them in SQL. Only
+the schema's columns are read. Nothing is released here: codes are as private as the table, and
+errors name column and rule only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,16 @@ from admeasure.schema.frames import Frame, Stored
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.load import did_you_mean
 from admeasure.schema.model import Schema
-from admeasure.schema.ordered import Ordered
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
+from admeasure.schema.rules import Listed
+from admeasure.schema.storage import Storage
 from admeasure.schema.units import units_of
 
-_READABLE = {
-    "integer": {"integer", "float", "boolean"},
-    "number": {"integer", "float", "boolean"},
-    "boolean": {"integer", "float", "boolean"},
-    "date": {"day"},
-    "string": {"integer", "float", "boolean", "day"},
+_STORAGES = {
+    "integer": Storage.WHOLE,
+    "float": Storage.REAL,
+    "boolean": Storage.BOOLEAN,
+    "day": Storage.DAY,
 }
 
 
@@ -90,12 +91,13 @@ def marks(column: Column, stored: Stored) -> np.ndarray:
     """The code or `Refusal` of every entry, as int32."""
     if stored.kind == "object":
         return _mark_objects(column, stored)
-    if stored.kind not in _READABLE[column.type]:
+    rules = column.rules.get(_STORAGES[stored.kind])
+    if rules is None:
         found = np.full(len(stored), Refusal.WRONG_STORAGE, dtype=np.int32)
-    elif isinstance(column, Ordered) and column.grid is not None:
-        found = _mark_ordered(column, stored)
-    else:
+    elif isinstance(rules.levels, Listed):
         found = _mark_distinct(column, stored)
+    else:
+        found = _mark_placed(rules.levels, rules.missing, stored)
     if stored.null is not None:
         found[stored.null] = Refusal.MISSING
     return found
@@ -140,8 +142,9 @@ def _mark_distinct(column: Column, stored: Stored) -> np.ndarray:
     return np.array(codes, dtype=np.int32)[inverse] if codes else np.zeros(0, dtype=np.int32)
 
 
-def _mark_ordered(column: Ordered, stored: Stored) -> np.ndarray:
-    grid = column.grid
+def _mark_placed(
+    grid: OrdinalGrid | RealGrid, missing: Iterable[float], stored: Stored
+) -> np.ndarray:
     values = stored.values
     if isinstance(grid, RealGrid):
         values = values.astype(np.float64)
@@ -149,9 +152,8 @@ def _mark_ordered(column: Ordered, stored: Stored) -> np.ndarray:
             values[stored.null] = grid.low
         found = grid.place_all(values)
     else:
-        assert isinstance(grid, OrdinalGrid)
         found, values = _mark_whole(grid, stored)
-    for number in column.missing_read:
+    for number in missing:
         found[values == number] = Refusal.MISSING
     return found
 

@@ -36,6 +36,8 @@ class OrdinalGrid:
     high: int
     starts: np.ndarray
     clamp: bool
+    is_equal: bool
+    """Whether the bins are those of `equal`."""
 
     @classmethod
     def equal(cls, low: int, high: int, bins: int | None, *, clamp: bool) -> OrdinalGrid:
@@ -44,11 +46,12 @@ class OrdinalGrid:
         span = high - low + 1
         count = span if bins is None else bins
         starts = [low - (-i * span) // count for i in range(count)]
-        return cls(low, high, np.array(starts, dtype=np.int64), clamp)
+        return cls(low, high, np.array(starts, dtype=np.int64), clamp, is_equal=True)
 
     @classmethod
     def cut(cls, edges: Sequence[int], *, clamp: bool) -> OrdinalGrid:
-        return cls(edges[0], edges[-1], np.array(edges[:-1], dtype=np.int64), clamp)
+        starts = np.array(edges[:-1], dtype=np.int64)
+        return cls(edges[0], edges[-1], starts, clamp, is_equal=False)
 
     @property
     def size(self) -> int:
@@ -152,6 +155,22 @@ class RealGrid:
         return np.minimum(codes, self.size - 1).astype(np.int32)
 
     @cached_property
+    def starts(self) -> np.ndarray:
+        """The least double of each bin, by halving the doubles between the ends. Placing is
+        monotone in the value, also as rounded, so that comparing with these is placing."""
+        if self.width is None:
+            return self.edges[:-1]
+        low, high = (np.full(self.size, _rank(x)) for x in (self.low, self.high))
+        wanted = np.arange(self.size)
+        while (low < high).any():
+            # (low + high) // 2 without passing 64 bits
+            middle = (low & high) + ((low ^ high) >> 1)
+            reached = self.place_all(_unrank(middle)) >= wanted
+            high = np.where(reached, middle, high)
+            low = np.where(reached, low, np.minimum(middle + 1, high))
+        return _unrank(low)
+
+    @cached_property
     def _edges(self) -> list[float]:
         return self.edges.tolist()
 
@@ -191,6 +210,17 @@ class RealGrid:
         strays = self._bins(values) != codes
         values[strays] = self._middles[codes[strays]]
         return values
+
+
+def _rank(value: float) -> int:
+    """The place of a double among all, as a 64-bit whole number."""
+    bits = int(np.float64(value + 0.0).view(np.int64))  # + 0.0: there is one zero
+    return bits if bits >= 0 else -(bits & (2**63 - 1))
+
+
+def _unrank(ranks: np.ndarray) -> np.ndarray:
+    size = np.abs(ranks).view(np.float64)
+    return np.where(ranks < 0, -size, size)
 
 
 def _outside(below: object, size: int, *, clamp: bool) -> int:

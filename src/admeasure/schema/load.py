@@ -14,21 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from admeasure.errors import SchemaError
-from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Part
-from admeasure.schema.model import Privacy, Schema, Table, ZeroEntry, repeated_names
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.model import TYPES, Privacy, Schema, Table, ZeroEntry, repeated_names
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml, read_text
 
 PLACEHOLDER = "TODO"
-KINDS: dict[str, type[Part]] = {
-    "integer": IntegerColumn,
-    "number": NumberColumn,
-    "string": StringColumn,
-    "boolean": BooleanColumn,
-    "date": DateColumn,
-}
 _FREE_TEXT = {"title", "description", "source"}
 _SECTIONS: dict[str, type[Part]] = {"table": Table, "privacy": Privacy, "zero": ZeroEntry}
 
@@ -179,13 +170,13 @@ def _of_section(section: object, kind: str) -> str:
 
 
 def _of_type(where: str, column: object) -> str:
-    known = ", ".join(KINDS)
+    known = ", ".join(TYPES)
     if isinstance(column, Mapping) and "type" in column:
         synonyms = {"int": "integer", "float": "number", "double": "number", "str": "string"}
         synonyms |= {"text": "string", "bool": "boolean", "datetime": "date", "category": "string"}
         kind = column["type"]
         near = synonyms.get(str(kind).lower())
-        hint = f"Did you mean {near!r}?" if near else did_you_mean(kind, KINDS)
+        hint = f"Did you mean {near!r}?" if near else did_you_mean(kind, TYPES)
         return f"{where} has the unknown type {quoted(kind)}. {hint or f'Use one of {known}.'}"
     return f"{where} has no type. Add `type = …`: one of {known}."
 
@@ -197,7 +188,7 @@ def _place(loc: list[Any], document: Mapping[str, Any]) -> tuple[str, list[str],
         columns = document.get("column", document.get("columns", []))
         called = _called(columns[loc[1]], loc[1])
         kind = loc[2] if len(loc) > 2 else None
-        model = KINDS.get(str(kind))
+        model = TYPES.get(str(kind))
         fields = list(model.model_fields) if model else []
         return called, fields, str(loc[3]) if len(loc) > 3 else "column"
     model = _SECTIONS[str(section)]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
@@ -29,6 +29,11 @@ AnyColumn = Annotated[
     IntegerColumn | NumberColumn | StringColumn | BooleanColumn | DateColumn,
     Field(discriminator="type"),
 ]
+TYPES: dict[str, type[Column]] = {
+    get_args(kind.model_fields["type"].annotation)[0]: kind
+    for kind in get_args(get_args(AnyColumn)[0])
+}
+"""The column types, by the word of a schema file."""
 
 MAX_ZERO_CELLS = 10_000_000
 

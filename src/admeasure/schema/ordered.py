@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import math
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -17,7 +15,8 @@ from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
-from admeasure.schema.values import Plain, double
+from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
+from admeasure.schema.storage import NUMBERS, TIMES, Storage
 
 MAX_WHOLE = 2**53
 MISSING_LEVEL = "lists a missing value that is one of its levels. Keep it in one place"
@@ -63,15 +62,25 @@ class Ordered(Column):
     bins: Bins | None = None
     edges: Any = None
 
+    reads: ClassVar[Reads]
+    stored_as: ClassVar[tuple[Storage, ...]]
+    """Besides as texts."""
+
     @cached_property
     def missing_read(self) -> frozenset[int | float]:
         """The listed missing texts that read as values, as the grid's numbers."""
-        read = (self._from_text(text.strip(" ")) for text in self.missing_values or ())
-        return frozenset(r for r in read if r is not None and r == r)
+        return missing_read(self.reads, self.missing_values)
+
+    @property
+    def levels_of(self) -> Listed | OrdinalGrid | RealGrid:
+        assert self.grid is not None
+        return self.grid
 
     @cached_property
-    def missing_texts(self) -> frozenset[str]:
-        return frozenset(text.strip(" ") for text in self.missing_values or ()) | {""}
+    def rules(self) -> Mapping[Storage, Rules]:
+        texts = missing_texts(self.missing_values)
+        rules = Rules(self.reads, self.levels_of, texts, self.missing_read)
+        return dict.fromkeys((Storage.TEXT, *self.stored_as), rules)
 
     @property
     def bounds_text(self) -> str:
@@ -79,40 +88,6 @@ class Ordered(Column):
             (self.minimum, self.maximum) if self.edges is None else (self.edges[0], self.edges[-1])
         )
         return f"[{first}, {last}]"
-
-    def _from_text(self, text: str) -> int | float | None:
-        raise NotImplementedError
-
-    def _read(self, value: Plain) -> int | float | Refusal:
-        """A value that is not null, as the grid's number; NaN where a text says so."""
-        raise NotImplementedError
-
-    def ordinal_of(self, value: object) -> int | float | None:
-        try:
-            read = values.plain(value)
-        except values.UnreadableStorage:
-            return None
-        found = None if read is None else self._read(read)
-        return None if isinstance(found, Refusal) or found != found else found
-
-    def _code(self, value: Plain) -> int:
-        if isinstance(value, str) and value.strip(" ") in self.missing_texts:
-            return Refusal.MISSING
-        read = self._read(value)
-        if isinstance(read, Refusal):
-            return read
-        return Refusal.MISSING if read != read else self._place(read)
-
-    def _read_text(self, text: str) -> int | float | Refusal:
-        read = self._from_text(text.strip(" "))
-        return Refusal.UNREADABLE if read is None else read
-
-    def _place(self, value: int | float) -> int:
-        return Refusal.MISSING if value in self.missing_read else self._regular_code(value)
-
-    def _regular_code(self, value: int | float) -> int:
-        assert self.grid is not None
-        return self.grid.place(value)
 
     def range_problems(self, *, needs_bins: bool) -> Iterator[str]:
         if self.edges is not None:
@@ -200,6 +175,8 @@ class IntegerColumn(_Whole):
     """Whole numbers: one level a value, bins, or an enum."""
 
     type: Literal["integer"]
+    reads: ClassVar[Reads] = Reads.WHOLE
+    stored_as: ClassVar[tuple[Storage, ...]] = NUMBERS
     minimum: Whole | None = None
     maximum: Whole | None = None
     edges: Annotated[tuple[Whole, ...] | None, Field(strict=False)] = None
@@ -226,27 +203,13 @@ class IntegerColumn(_Whole):
     def _show(self, ordinal: int) -> str:
         return str(ordinal)
 
-    def _from_text(self, text: str) -> int | None:
-        return values.integer_from_text(text)
+    @property
+    def listed(self) -> tuple[int, ...] | None:
+        return self.enum
 
-    def _regular_code(self, value: int | float) -> int:
-        if self.enum is None:
-            return self._cuts.place(value)
-        if isinstance(value, float) and math.isinf(value):
-            return Refusal.NOT_IN_ENUM
-        return self.index.get(int(value), Refusal.NOT_IN_ENUM)
-
-    def _read(self, value: Plain) -> int | float | Refusal:
-        match value:
-            case str():
-                return self._read_text(value)
-            case bool() | int():
-                return int(value)
-            case float() | Decimal():
-                if value in (math.inf, -math.inf):
-                    return float(value)
-                return int(value) if value == int(value) else Refusal.UNREADABLE
-        return Refusal.WRONG_STORAGE
+    @property
+    def levels_of(self) -> Listed | OrdinalGrid:
+        return self._cuts if self.enum is None else Listed(self.index, Refusal.NOT_IN_ENUM)
 
     def problems(self) -> Iterator[str]:
         if self.enum is None:
@@ -268,6 +231,8 @@ class DateColumn(_Whole):
     """Days."""
 
     type: Literal["date"]
+    reads: ClassVar[Reads] = Reads.DAY
+    stored_as: ClassVar[tuple[Storage, ...]] = TIMES
     minimum: Day | None = None
     maximum: Day | None = None
     edges: Annotated[tuple[Day, ...] | None, Field(strict=False)] = None
@@ -278,17 +243,8 @@ class DateColumn(_Whole):
     def _show(self, ordinal: int) -> str:
         return datetime.date.fromordinal(ordinal + values.EPOCH).isoformat()
 
-    def _from_text(self, text: str) -> int | None:
-        date = values.date_from_text(text)
-        return None if date is None else values.days(date)
-
-    def _read(self, value: Plain) -> int | float | Refusal:
-        match value:
-            case str():
-                return self._read_text(value)
-            case datetime.date():
-                return values.days(value)
-        return Refusal.WRONG_STORAGE
+    def values_of(self, numbers: np.ndarray) -> np.ndarray:
+        return numbers.astype("datetime64[D]").astype(object)
 
     def problems(self) -> Iterator[str]:
         yield from self.whole_problems()
@@ -298,6 +254,8 @@ class NumberColumn(Ordered):
     """Doubles, cut into bins."""
 
     type: Literal["number"]
+    reads: ClassVar[Reads] = Reads.REAL
+    stored_as: ClassVar[tuple[Storage, ...]] = NUMBERS
     minimum: Real | None = None
     maximum: Real | None = None
     edges: Annotated[tuple[Real, ...] | None, Field(strict=False)] = None
@@ -322,17 +280,6 @@ class NumberColumn(Ordered):
     def regular_label(self, code: int) -> str:
         first, last = (float(f"{self.grid.edges[i]:.12g}") for i in (code, code + 1))
         return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
-
-    def _from_text(self, text: str) -> float | None:
-        return values.number_from_text(text)
-
-    def _read(self, value: Plain) -> int | float | Refusal:
-        match value:
-            case str():
-                return self._read_text(value)
-            case bool() | int() | float() | Decimal():
-                return double(value)
-        return Refusal.WRONG_STORAGE
 
     def problems(self) -> Iterator[str]:
         found = list(self.range_problems(needs_bins=True)) or list(super().problems())

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from admeasure.schema.categorical import StringColumn
 from admeasure.schema.model import Schema
 
 MARK = "'"
@@ -69,5 +68,5 @@ def columns_with_formulas(schema: Schema) -> list[str]:
         column.name
         for column in schema.columns
         if could_be_formula(column.name)
-        or (isinstance(column, StringColumn) and any(map(could_be_formula, column.enum or ())))
+        or any(could_be_formula(v) for v in column.listed or () if isinstance(v, str))
     ]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -30,15 +30,17 @@ from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
-from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
+from admeasure.schema.problems import Problem, Refusal, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
+from admeasure.sources.dialect import Stored
+from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.cache import CodeFile, dtypes_of
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.files.sql import Encoding, encoding, no_unit, unit_kind, unit_text
+from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, unit_kind, unit_text
 from admeasure.sources.files.tables import (
     MOST_LINE,
     Location,
@@ -51,6 +53,7 @@ from admeasure.sources.kind import Progress
 from admeasure.sparse import SparseCounts
 
 _LEAST_WORK_MEGABYTES = 256
+_DUCKDB = DuckDB()
 
 
 class DuckDBSource:
@@ -291,7 +294,7 @@ class _Table:
         absent = {problem.column for problem in found}
         names = tuple(name for name in self.schema.names if name not in absent)
         has_unit = self._unit is not None and self._unit not in absent
-        marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
+        marks = dict.fromkeys(names, MARKS)
         queries = []
         if has_unit:
             self._check_unit(parts)
@@ -335,7 +338,7 @@ class _Table:
         # By bytes: a collation of the column would take two units for one.
         return (
             f"SELECT {places}, {flag} "
-            f"FROM (SELECT *, md5(concat_ws('|', u, {codes})) AS hashed FROM ({rows})) "
+            f"FROM (SELECT *, {_DUCKDB.fingerprint(['u', codes])} AS hashed FROM ({rows})) "
             f"QUALIFY row_number() OVER (PARTITION BY encode(u) ORDER BY hashed, {codes}) "
             f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
         )
@@ -343,24 +346,19 @@ class _Table:
     def _all_encoded(
         self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
     ) -> str:
-        marks = {name: self._levels(name) for name in names}
+        marks = {name: levels_of(self.schema.column(name)) for name in names}
         has_unit = self._unit is not None
         return " UNION ALL ".join(
             self._encoded(connection, part, names, marks, None, with_unit=has_unit)
             for part in parts
         )
 
-    def _levels(self, name: str) -> dict[Refusal, str]:
-        column = self.schema.column(name)
-        levels = {refusal: resolve(column, refusal) for refusal in Refusal}
-        return {r: "NULL" if level is None else str(level) for r, level in levels.items()}
-
     def _encoded(
         self,
         connection: duckdb.DuckDBPyConnection,
         part: Part,
         names: Columns,
-        marks: dict[str, dict[Refusal, str]],
+        marks: Mapping[str, Marks],
         sql_type: str | None,
         *,
         with_unit: bool,
@@ -369,7 +367,7 @@ class _Table:
         is a query of its own, so that nothing is computed twice."""
         places = [part.names.index(name) for name in names]
         encodings = [
-            encoding(self.schema.column(name), part.types[place], i)
+            encoding(self.schema.column(name), _stored(name, part.types[place]), i, _DUCKDB)
             for i, (name, place) in enumerate(zip(names, places, strict=True))
         ]
         _create_types(connection, encodings)
@@ -396,6 +394,10 @@ class _Table:
         return "UTINYINT" if self.schema.column(name).dtype == np.uint8 else "USMALLINT"
 
 
+def _stored(name: str, sql_type: str) -> Stored:
+    return Stored(name, storage_of(sql_type), sql_type)
+
+
 def _codes(count: int) -> str:
     return ", ".join(f"c{i}" for i in range(count))
 
@@ -404,5 +406,6 @@ def _create_types(connection: duckdb.DuckDBPyConnection, encodings: Sequence[Enc
     for i, one in enumerate(encodings):
         if one.texts:
             connection.execute(
-                f"CREATE OR REPLACE TYPE e{i} AS ENUM (SELECT unnest(?))", [list(one.texts)]
+                f"CREATE OR REPLACE TYPE {enum_type(i)} AS ENUM (SELECT unnest(?))",
+                [list(one.texts)],
             )

@@ -18,13 +18,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from admeasure.schema.column import Column
 from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.grid import OrdinalGrid
+from admeasure.schema.rules import Reads
+from admeasure.schema.storage import Storage
 from admeasure.schema.values import EPOCH
 
 NUMBER_BITS = 62
@@ -175,9 +177,10 @@ def digits_of(column: Column, stored: str) -> Digits | None:
         return slots_of(_texts_of(column))
     if stored == "boolean":
         return Numbers(0, 1, pa.bool_())
-    is_day = column.type == "date"
+    rules = column.rules.get(Storage.DAY if stored == "date" else Storage.WHOLE)
+    is_day = stored == "date" and rules is not None and rules.reads is Reads.DAY
     types = {"date": pa.date32()} if is_day else _INTEGERS
-    if stored not in types or (bounds := _bounds_of(column)) is None:
+    if stored not in types or rules is None or (bounds := _bounds_of(column)) is None:
         return None
     low, high = bounds
     if high - low >= MOST_NUMBERS:
@@ -204,21 +207,18 @@ def _bounds_of(column: Column) -> tuple[int, int] | None:
 
 def _words_of(column: Column) -> list[str]:
     """What the schema spells out."""
-    listed: Any = getattr(column, "enum", None) or ()
-    return [*map(str, listed), *(column.missing_values or ())]
+    return [*map(str, column.listed or ()), *(column.missing_values or ())]
 
 
 def _texts_of(column: Column) -> list[str]:
     words = _words_of(column)
-    if column.type == "boolean":
+    rules = column.rules[Storage.TEXT]
+    if rules.reads is Reads.TRUTH:
         words += ["true", "false", "True", "False", "TRUE", "FALSE", "0", "1"]
-    bounds = _bounds_of(column) if column.type in {"integer", "date"} else None
-    if column.grid is not None and bounds is not None and bounds[1] - bounds[0] < MOST_TEXTS:
+    bounds = _bounds_of(column) if isinstance(rules.levels, OrdinalGrid) else None
+    if bounds is not None and bounds[1] - bounds[0] < MOST_TEXTS:
         numbers = range(bounds[0], bounds[1] + 1)
-        if column.type == "date":
-            words += [_day_text(number) for number in numbers]
-        else:
-            words += map(str, numbers)
+        words += map(_day_text if rules.reads is Reads.DAY else str, numbers)
     return list(dict.fromkeys(words))
 
 

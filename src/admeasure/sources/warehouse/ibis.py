@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import DataError, UsageError
+from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
-from admeasure.sources.storage import Storage
+from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.warehouse.address import Address
-from admeasure.sources.warehouse.dialects import Dialect, Stored
 from admeasure.sources.warehouse.dialects.bigquery import BigQuery
 from admeasure.sources.warehouse.dialects.snowflake import Snowflake
 from admeasure.sources.warehouse.views import Refused, check, refusal

@@ -24,8 +24,8 @@ from sqlglot import exp
 
 from admeasure.errors import AdmeasureError, DataError, ResourceError
 from admeasure.schema.values import quoted
+from admeasure.sources.dialect import Stored
 from admeasure.sources.warehouse.address import Address
-from admeasure.sources.warehouse.dialects import Stored
 from admeasure.sources.warehouse.dialects.postgres import Postgres, cut_name, stored
 from admeasure.sources.warehouse.query import NotComparable
 from admeasure.sources.warehouse.views import Refused, check, refusal

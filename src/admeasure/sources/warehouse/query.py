@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError
 from admeasure.schema.model import Schema
-from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse.dialects import Dialect, Stored
-from admeasure.sources.warehouse.encode import encoding
+from admeasure.schema.problems import Refusal
+from admeasure.schema.storage import Storage
+from admeasure.sources.dialect import Dialect, Stored
+from admeasure.sources.encode import MARKS, Marks, encoding, levels_of
 
 NOWHERE = -1
 """The place of a row that has a value without a level."""
@@ -75,7 +75,7 @@ class Table:
         there is a unit, the same for rows without one and for rows whose unit is not exact; first
         the number of rows."""
         asked = list(itertools.product(names, Refusal))
-        marks = {name: {r: f"({int(r)})" for r in Refusal} for name in names}
+        marks = dict.fromkeys(names, MARKS)
         rows = self._encoded(names, marks, with_unit=True)
         place = {name: i for i, name in enumerate(names)}
         found = [f"MAX(CASE WHEN c{place[n]} = ({int(r)}) THEN 1 ELSE 0 END)" for n, r in asked]
@@ -141,17 +141,10 @@ class Table:
         most = self.schema.privacy.max_rows_per_unit
         return f"SELECT {', '.join(codes)} FROM ({ranked}) k WHERE r <= {most}"
 
-    def _levels(self, names: Iterable[str]) -> dict[str, dict[Refusal, str]]:
-        found = {}
-        for name in names:
-            column = self.schema.column(name)
-            levels = {refusal: resolve(column, refusal) for refusal in Refusal}
-            found[name] = {r: "NULL" if at is None else str(at) for r, at in levels.items()}
-        return found
+    def _levels(self, names: Iterable[str]) -> dict[str, Marks]:
+        return {name: levels_of(self.schema.column(name)) for name in names}
 
-    def _encoded(
-        self, names: Columns, marks: Mapping[str, Mapping[Refusal, str]], *, with_unit: bool
-    ) -> str:
+    def _encoded(self, names: Columns, marks: Mapping[str, Marks], *, with_unit: bool) -> str:
         """Rows as c0, c1, … (and u, the unit, and whether there is none). Each step is a query of
         its own, so that nothing is computed twice."""
         d = self.dialect

@@ -32,13 +32,13 @@ from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error, refusals
+from admeasure.schema.storage import Storage
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
+from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
-from admeasure.sources.storage import Storage
 from admeasure.sources.warehouse.address import parse
-from admeasure.sources.warehouse.dialects import Dialect, Stored
 from admeasure.sources.warehouse.query import NOWHERE, NotComparable, Table
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse.dialects import LONG, Dialect, Stored, saturated
+from admeasure.schema.storage import Storage
+from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
 
 _WIDE = 10**38 - 1
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}

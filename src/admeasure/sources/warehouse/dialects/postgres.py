@@ -12,8 +12,8 @@ import codecs
 from collections.abc import Sequence
 from fractions import Fraction
 
-from admeasure.sources.storage import Storage
-from admeasure.sources.warehouse.dialects import LONG, Dialect, Stored, saturated
+from admeasure.schema.storage import Storage
+from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
 
 _LONGEST_DIGITS = 40  # as in admeasure.schema.values: longer ones are all one number
 _KEPT_DIGITS = 2000

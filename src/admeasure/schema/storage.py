@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import Enum, auto
+
+from admeasure.schema.values import Plain
 
 
 class Storage(Enum):
@@ -23,4 +26,16 @@ class Storage(Enum):
 
     @property
     def is_time(self) -> bool:
-        return self in (Storage.DAY, Storage.MOMENT)
+        return self in TIMES
+
+
+NUMBERS = (Storage.BOOLEAN, Storage.WHOLE, Storage.WIDE, Storage.REAL, Storage.DECIMAL)
+TIMES = (Storage.DAY, Storage.MOMENT)
+
+_OF_PYTHON = {str: Storage.TEXT, bool: Storage.BOOLEAN, int: Storage.WIDE, float: Storage.REAL}
+
+
+def storage_of(value: Plain) -> Storage:
+    """The storage of a plain value that is not null."""
+    found = _OF_PYTHON.get(type(value))
+    return found or (Storage.DECIMAL if isinstance(value, Decimal) else Storage.DAY)
