@@ -333,3 +333,19 @@ def test_zeros_survive_the_round_trip():
     assert again == schema
     assert again.zeros[0].columns == ("a b", "c")
     assert (again.zeros[0].mask == schema.zeros[0].mask).all()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("[columns]\nx = 1\n", "not a section. Write it as [[column]]"),
+        (
+            '[columns]\nx = 1\n[[column]]\nname = "a"\ntype = "boolean"\n',
+            "unknown section 'columns'",
+        ),
+    ],
+)
+def test_a_section_named_columns_is_refused_in_words(written: str, said: str):
+    with pytest.raises(SchemaError) as refused:
+        Schema.loads('[table]\nname = "t"\n[privacy]\nunit = "person"\n' + written)
+    assert said in str(refused.value)

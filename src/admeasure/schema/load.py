@@ -137,7 +137,7 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
     section = loc[0]
     if kind == "too_short" and value:
         return []  # entries are there, and their own errors are named
-    if len(loc) == 1 and section != "columns":
+    if len(loc) == 1:
         return [_of_section(section, kind)]
     where, fields, field = _place(loc, document)
     if kind == "column":
@@ -164,8 +164,8 @@ def _of_section(section: object, kind: str) -> str:
         known = ("table", "privacy", "column", "zero")
         hint = did_you_mean(section, known) or "Known are: " + ", ".join(known) + "."
         return f"The schema has an unknown section {quoted(section)}. {hint}"
-    many = section in ("column", "columns", "zero")
-    form = f"[[{section}]]" if many else f"[{section}]"
+    forms = {"column": "[[column]]", "columns": "[[column]]", "zero": "[[zero]]"}
+    form = forms.get(str(section), f"[{section}]")
     return f"The schema's {section!r} is not a section. Write it as {form}."
 
 
