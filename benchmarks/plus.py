@@ -172,13 +172,13 @@ def show(runs: dict[Cell, dict[int, Record]], against: str) -> None:
     print("workload   eps   table    mechanism           error   s.e.    seeds  ratio  s.e.   cpu")
     for cell, found in runs.items():
         workload, epsilon, table, mechanism = cell
-        mean, error = _mean([r["model_error"] for r in found.values()])
+        mean, error = mean_and_error([r["model_error"] for r in found.values()])
         cpu = statistics.fmean(r["cpu_seconds"] for r in found.values())
         other = runs.get((workload, epsilon, table, against), {})
         both = sorted(found.keys() & other.keys())
         ratio = ""
         if both and mechanism != against:
-            value, spread = _ratio(
+            value, spread = ratio_and_error(
                 [found[s]["model_error"] for s in both], [other[s]["model_error"] for s in both]
             )
             ratio = f"{value:.3f}  {spread:.3f}"
@@ -195,16 +195,16 @@ def show(runs: dict[Cell, dict[int, Record]], against: str) -> None:
         )
 
 
-def _mean(values: list[float]) -> tuple[float, float]:
+def mean_and_error(values: list[float]) -> tuple[float, float]:
     spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return statistics.fmean(values), spread
 
 
-def _ratio(ours: list[float], theirs: list[float]) -> tuple[float, float]:
+def ratio_and_error(ours: list[float], theirs: list[float]) -> tuple[float, float]:
     """The ratio of means, with its standard error by the delta method on pairs of one seed."""
     ratio = statistics.fmean(ours) / statistics.fmean(theirs)
     rest = [(a - ratio * b) / statistics.fmean(theirs) for a, b in zip(ours, theirs, strict=True)]
-    return ratio, _mean(rest)[1]
+    return ratio, mean_and_error(rest)[1]
 
 
 def main() -> None:

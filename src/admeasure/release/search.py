@@ -42,12 +42,12 @@ MAX_CELLS = 1 << 23
 MAX_WORK = 3_000_000_000
 """Counts that a search looks at where nobody asked for one: about twenty seconds of one core."""
 
+BLOCK_CELLS = 1 << 21
+"""Rows times targets of a block."""
+
 GRID = 2.0**30
 NEVER = 2.0**40
 """The cost of a cell that no row may enter: more than any change can gain."""
-
-BLOCK_ELEMENTS = 1 << 18
-"""Costs that are looked up at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: every pass goes through all rows, `blocks` of them at a time, and looks
+    """How long to search: every pass goes through all rows, in at least so many `blocks`, and looks
     in each column at the `share` of a block's rows that gain most by leaving their cells, and at
     `values` that they could have instead. Without `passes` it ends where no change improves."""
 
@@ -142,7 +142,7 @@ def improve(
     end = math.inf if seconds is None else time.monotonic() + seconds
     search = _Search(codes, domain, targets)
     rows = len(search.codes)
-    size = max(1, math.ceil(rows / effort.blocks))
+    size = max(1, min(math.ceil(rows / effort.blocks), BLOCK_CELLS // max(1, len(targets))))
     passes = 0
     while rows and passes != effort.passes and time.monotonic() < end:
         order = rng.permutation(rows)
@@ -241,13 +241,9 @@ class _Search:
         self, now: np.ndarray, cells: np.ndarray, stride: np.ndarray, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """For rows with codes `now` in `cells`: the best other value, and what it would gain."""
-        cost = np.empty((len(now), len(values)))
-        base = cells - stride * now[:, None]
-        size = max(1, BLOCK_ELEMENTS // (len(stride) * len(values)))
-        for first in range(0, len(now), size):
-            part = slice(first, first + size)
-            there = base[part, :, None] + stride[:, None] * values
-            cost[part] = self.enter.take(there).sum(axis=1)
+        cost = np.zeros((len(now), len(values)))
+        for first, step in zip((cells - stride * now[:, None]).T, stride, strict=True):
+            cost += self.enter.take(first[:, None] + step * values)
         cost[now[:, None] == values] = math.inf
         best = cost.argmin(axis=1)
         leave = self.enter.take(cells).sum(axis=1) - self.step.take(cells).sum(axis=1)
