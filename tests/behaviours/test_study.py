@@ -111,7 +111,7 @@ def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
     data = plan.with_name("toy.csv")
     given = {"workload": workload, "mechanism": build("independent")}
     release = fit(data, schema, epsilon=1.0, delta=1e-9, seed=3, **given)
-    codes = release.model.sample(release.rows, np.random.default_rng(3))
+    codes = release.sample_codes(seed=3)
     drawn = MemorySource.from_codes(codes, schema)
     errors = compare(open_source(data, schema).counts, drawn.counts, workload, schema.domain)
     assert row["workload_error"] == errors.workload_error
