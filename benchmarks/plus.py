@@ -160,7 +160,7 @@ def markdown(runs: dict[Cell, dict[int, Record]]) -> None:
 
 
 def _shown(errors: list[float]) -> str:
-    mean, error = _mean(errors)
+    mean, error = mean_and_error(errors)
     digits = 3 - math.floor(math.log10(mean)) - 1 if mean > 0 else 3
     return f"{mean:.{digits}f} ± {error:.{digits}f} ({len(errors)})"
 
