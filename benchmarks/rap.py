@@ -30,7 +30,7 @@ import rap_times
 from admeasure.domain import Domain
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.placement import accelerator
-from admeasure.families.products.tensor import Answers, Layout, marginals
+from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.parts import relaxed_projection
@@ -169,7 +169,7 @@ def answers(folder: Path, *, gpu: bool) -> Iterator[dict[str, Any]]:
            "peak_mb": peak_megabytes(), "per_s": cells / wall}  # fmt: skip
 
     def stream() -> None:
-        made = Answers(P, layout)
+        made = ProductAnswers(P, layout)
         for columns in triples:
             for _ in made.blocks(Marginal(columns)):
                 pass

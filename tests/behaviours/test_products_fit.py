@@ -9,7 +9,7 @@ from admeasure.domain import Domain
 from admeasure.families.answers import to_simplex
 from admeasure.families.products import loss, optimise
 from admeasure.families.products.optimise import Blocks, FitOptions
-from admeasure.families.products.tensor import Answers, Layout, marginals
+from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.measurement import Measurement
 from admeasure.queries import Cell, Marginal, Query, Threshold, ThresholdCell
 
@@ -44,7 +44,7 @@ def test_single_answers_are_those_of_the_tensors() -> None:
     got = np.asarray(loss.cell_answers(P, loss.cells(log, LAYOUT, 100.0), "mixed"))
     for q, value in zip(SINGLES, got, strict=False):
         whole = Threshold(q.columns, q.at_least) if isinstance(q, ThresholdCell) else None
-        table = np.concatenate(list(Answers(P, LAYOUT).blocks(whole or Marginal(q.columns))))
+        table = np.concatenate(list(ProductAnswers(P, LAYOUT).blocks(whole or Marginal(q.columns))))
         assert value == pytest.approx(table.reshape(DOMAIN.shape(q.columns))[q.codes], abs=1e-6)
 
 

@@ -12,7 +12,7 @@ from admeasure.errors import ResourceError
 from admeasure.families.products import tensor
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.placement import Tiling
-from admeasure.families.products.tensor import Answers, Layout
+from admeasure.families.products.tensor import Layout, ProductAnswers
 from admeasure.privacy.scores.accelerator import scored
 from admeasure.privacy.scores.score import GRID, to_grid
 from admeasure.privacy.truth import Exact, Lent
@@ -57,17 +57,17 @@ def brute(query: Marginal | Threshold) -> np.ndarray:
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_every_threshold_agrees_with_a_sum_over_all_records(query: Threshold) -> None:
-    blocks = list(Answers(P, LAYOUT).blocks(query))
+    blocks = list(ProductAnswers(P, LAYOUT).blocks(query))
     got = np.concatenate(blocks).reshape(LAYOUT.shape(query.columns))
     assert np.allclose(got, brute(query), rtol=0, atol=1e-12)
 
 
 def test_blocks_are_cut_by_the_memory_limit_and_say_the_same(monkeypatch) -> None:
     query = Threshold(LAYOUT.columns, 3)
-    whole = np.concatenate(list(Answers(P, LAYOUT).blocks(query)))
+    whole = np.concatenate(list(ProductAnswers(P, LAYOUT).blocks(query)))
     monkeypatch.setattr(tensor, "BLOCK_CELLS", 30)
     monkeypatch.setattr(tensor, "PART_NUMBERS", 100)
-    blocks = list(Answers(P, LAYOUT).blocks(query))
+    blocks = list(ProductAnswers(P, LAYOUT).blocks(query))
     assert len(blocks) > 4
     assert max(b.size for b in blocks) <= 30
     assert np.allclose(np.concatenate(blocks), whole, rtol=0, atol=1e-14)

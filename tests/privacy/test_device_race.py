@@ -38,7 +38,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.race import Race
 from admeasure.privacy.scores import tiles
-from admeasure.privacy.scores.accelerator import DeviceScores, Plan, TileBatch, plans, scored
+from admeasure.privacy.scores.accelerator import BatchPlan, DeviceScores, TileBatch, plans, scored
 from admeasure.privacy.scores.score import GRID, to_grid
 from admeasure.privacy.truth import Exact, Lent
 from admeasure.queries import Marginal, Threshold, from_record
@@ -76,7 +76,7 @@ EVERYWHERE = pytest.param(SMALL, id="small")
 # Only what exists.
 
 
-def made_up(plan: Plan, scores: np.ndarray, filling: int) -> DeviceScores:
+def made_up(plan: BatchPlan, scores: np.ndarray, filling: int) -> DeviceScores:
     """The batch of a plan with given scores in its cells, and a filling beyond them."""
     rows, width = plan.static.tile
     flat, start = np.full((plan.count, rows, width), filling, np.int32), 0

@@ -17,7 +17,7 @@ from typing import Generic, Literal
 import numpy as np
 
 from admeasure.families.answers import to_simplex
-from admeasure.families.reweighting import Target, W, Working, targets
+from admeasure.families.reweighting import TargetShares, W, Working, targets
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 
@@ -129,23 +129,23 @@ class ExactProjection(Generic[W]):
         return model.reweighted(working.weights)
 
 
-def _proper(target: Target, total: float) -> Target:
+def _proper(target: TargetShares, total: float) -> TargetShares:
     """Noisy answers as answers that a distribution can give."""
     if isinstance(target.query, Marginal):
         floor = SLIVER / total
         nearest = np.maximum(to_simplex(target.answer, 1.0), floor)
-        return Target(target.query, nearest / nearest.sum())
+        return TargetShares(target.query, nearest / nearest.sum())
     edge = min(HALF_ROW / total, 0.5)
-    return Target(target.query, np.clip(target.answer, edge, 1 - edge))
+    return TargetShares(target.query, np.clip(target.answer, edge, 1 - edge))
 
 
-def _error(target: Target, q: np.ndarray) -> float:
+def _error(target: TargetShares, q: np.ndarray) -> float:
     """The largest error that a projection could do something about."""
     movable = (q > 0) & (q < 1)
     return float(np.max(np.abs(target.answer - q), initial=0.0, where=movable))
 
 
-def _factors(target: Target, q: np.ndarray) -> np.ndarray:
+def _factors(target: TargetShares, q: np.ndarray) -> np.ndarray:
     a = target.answer
     if isinstance(target.query, Marginal):
         return np.where(q > 0, a / np.where(q > 0, q, 1.0), 1.0)

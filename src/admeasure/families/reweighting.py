@@ -48,14 +48,14 @@ W = TypeVar("W", bound=Reweighted)
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class TargetShares:
     """A measured query and what its answer should be, in shares."""
 
     query: Query
     answer: np.ndarray
 
 
-def targets(log: Sequence[Measurement], total: float) -> list[Target]:
+def targets(log: Sequence[Measurement], total: float) -> list[TargetShares]:
     """One target for each query, the newest last, answers cut to [0, 1].
 
     A query that was measured several times has the mean of its answers by precision.
@@ -65,7 +65,7 @@ def targets(log: Sequence[Measurement], total: float) -> list[Target]:
         precision = 1.0 if m.sigma == 0 else m.sigma**-2
         before, weight = sums.pop(m.query, (np.zeros(m.values.shape), 0.0))
         sums[m.query] = before + precision * m.values, weight + precision
-    return [Target(q, np.clip(v / w / total, 0.0, 1.0)) for q, (v, w) in sums.items()]
+    return [TargetShares(q, np.clip(v / w / total, 0.0, 1.0)) for q, (v, w) in sums.items()]
 
 
 class Working:
@@ -151,7 +151,7 @@ class MultiplicativeWeights:
         return model.reweighted(working.weights)
 
 
-def _overshot(working: Working, moved: Sequence[tuple[Target, np.ndarray]]) -> bool:
+def _overshot(working: Working, moved: Sequence[tuple[TargetShares, np.ndarray]]) -> bool:
     """Whether the squared errors of these queries, moved together, are no smaller than before."""
     if all(target is moved[0][0] for target, _ in moved):
         return False  # one query alone does not
@@ -159,7 +159,7 @@ def _overshot(working: Working, moved: Sequence[tuple[Target, np.ndarray]]) -> b
     return sum(float((e**2).sum()) for e in left) >= sum(float((e**2).sum()) for _, e in moved)
 
 
-def _move(working: Working, target: Target, error: np.ndarray) -> None:
+def _move(working: Working, target: TargetShares, error: np.ndarray) -> None:
     working.multiply(target.query, np.exp(error / 2))
 
 

@@ -108,8 +108,8 @@ class RoundFacts:
 
 
 @dataclass(frozen=True)
-class Dependence:
-    """Dependence between columns in the release: Cramér's V, 0 to 1."""
+class Association:
+    """Association of columns in the release: Cramér's V, 0 to 1."""
 
     names: Columns
     cells: dict[tuple[int, int], HeatCell]
@@ -128,7 +128,7 @@ class Facts:
     ranked: tuple[Ranked, ...]
     """Worst first."""
     marginals: int
-    pairs: Dependence
+    pairs: Association
     rounds: tuple[RoundFacts, ...]
     smallest: float | None
     """Half of a typical interval of one level, in rows: smaller counts drown in the noise."""
@@ -245,7 +245,7 @@ def batches(marginals: Sequence[Columns], domain: Domain) -> Iterator[list[Colum
         yield batch
 
 
-def pairs(release: Published, evidence: Evidence) -> Dependence:
+def pairs(release: Published, evidence: Evidence) -> Association:
     """Cramér's V of every two columns in the release's own belief."""
     names = release.schema.names[:PAIRED]
     places = {name: i for i, name in enumerate(names)}
@@ -259,7 +259,7 @@ def pairs(release: Published, evidence: Evidence) -> Dependence:
             cells[row, column] = HeatCell(None)
             continue
         cells[row, column] = HeatCell(cramers_v(table), evidence.estimate(key) is None)
-    return Dependence(names, cells, len(release.schema.names) - len(names))
+    return Association(names, cells, len(release.schema.names) - len(names))
 
 
 def cramers_v(table: np.ndarray) -> float:

@@ -23,7 +23,7 @@ from admeasure.reporting.charts import Dot, HeatCell
 from admeasure.reporting.facts import (
     PAIRED,
     RANKED,
-    Dependence,
+    Association,
     Ranked,
     batches,
     cramers_v,
@@ -65,7 +65,7 @@ class BySize:
 
 
 @dataclass(frozen=True)
-class CellError:
+class CellTruth:
     """A cell of a workload's marginal; shares of the rows."""
 
     where: tuple[tuple[str, str], ...]
@@ -115,10 +115,10 @@ class TruthFacts:
     marginals: tuple[TrueMarginal, ...]
     """Of the workload, worst first."""
     by_size: tuple[BySize, ...]
-    cells: tuple[CellError, ...]
+    cells: tuple[CellTruth, ...]
     histograms: tuple[Histogram, ...]
-    true_pairs: Dependence
-    apart: Dependence
+    true_pairs: Association
+    apart: Association
     """The distance between the true dependence and the release's."""
     violations: tuple[Violation, ...]
     future: tuple[FutureMarginals, ...]
@@ -137,7 +137,7 @@ class TruthFacts:
 
 
 def look(
-    release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Dependence
+    release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Association
 ) -> TruthFacts:
     """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
     rows = int(truth([()])[0])
@@ -160,12 +160,12 @@ def look(
 
 def _marginals(
     release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
-) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellError, ...]]:
+) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellTruth, ...]]:
     bounds = {r.columns: r.error for r in ranked}
     workload = set(release.workload.marginals())
     marginals: list[TrueMarginal] = []
     sizes: dict[int, list[tuple[float, float, int]]] = {}
-    cells: list[CellError] = []
+    cells: list[CellTruth] = []
     chosen = [*bounds, *evenly([c for c in release.workload.closure() if c not in bounds], RANKED)]
     for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
         sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
@@ -193,7 +193,7 @@ def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:
 
 def _worst_cells(
     release: Published, columns: Columns, true: np.ndarray, believed: np.ndarray
-) -> list[CellError]:
+) -> list[CellTruth]:
     apart = np.abs(true - believed)
     most = min(CELLS_SHOWN, apart.size)
     found = []
@@ -203,7 +203,7 @@ def _worst_cells(
             (c, release.schema.column(c).labels[int(code)])
             for c, code in zip(columns, place, strict=True)
         )
-        found.append(CellError(where, float(true[place]), float(believed[place])))
+        found.append(CellTruth(where, float(true[place]), float(believed[place])))
     return found
 
 
@@ -237,23 +237,23 @@ def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogra
     return tuple(sorted(found, key=lambda h: (-h.error, h.name))[:HISTOGRAMS])
 
 
-def _true_pairs(truth: Answers, pairs: Dependence) -> Dependence:
+def _true_pairs(truth: Answers, pairs: Association) -> Association:
     places = {name: i for i, name in enumerate(pairs.names[:PAIRED])}
     cells = {}
     for a, b in combinations(places, 2):
         (table,) = truth([(a, b) if a < b else (b, a)])
         row, column = max(places[a], places[b]), min(places[a], places[b])
         cells[row, column] = HeatCell(cramers_v(table))
-    return Dependence(pairs.names, cells, pairs.left_out)
+    return Association(pairs.names, cells, pairs.left_out)
 
 
-def _apart(pairs: Dependence, true: Dependence) -> Dependence:
+def _apart(pairs: Association, true: Association) -> Association:
     cells = {}
     for place, cell in pairs.cells.items():
         other = true.cells[place].value
         apart = None if cell.value is None or other is None else cell.value - other
         cells[place] = HeatCell(None if apart is None else abs(apart))
-    return Dependence(pairs.names, cells, pairs.left_out)
+    return Association(pairs.names, cells, pairs.left_out)
 
 
 def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:

@@ -45,7 +45,7 @@ class Measured(NamedTuple):
 
     pairs: PairTables | None
     tables: loss.Tables | None
-    cells: loss.Cells | None
+    cells: loss.CellTargets | None
     numbers: Any
     arbitrary: Samples | None = None
 
@@ -112,7 +112,7 @@ def _tables(log: Sequence[Measurement], layout: Layout, total: float) -> loss.Ta
     return made._replace(weights=loss.tables(marks, layout, 1.0).targets)
 
 
-def _cells(log: Sequence[Measurement], layout: Layout, total: float) -> loss.Cells:
+def _cells(log: Sequence[Measurement], layout: Layout, total: float) -> loss.CellTargets:
     made = loss.cells(log, layout, total)
     weights = np.zeros_like(made.weights)
     weights[: len(log)] = [_precision(m, total) for m in log]
@@ -136,7 +136,7 @@ def squared(P: Any, data: Measured) -> Any:
     return value / data.numbers
 
 
-def absolute(P: Any, data: loss.Cells, gamma: Any) -> tuple[Any, Any]:
+def absolute(P: Any, data: loss.CellTargets, gamma: Any) -> tuple[Any, Any]:
     """Algorithm 3's loss, (1/|J|) Σ_J |c_j| with J = {j : |c_j| >= γ}, and the largest |c_j|.
 
     c = ã - q(P) in shares. Where J is empty the loss is zero.

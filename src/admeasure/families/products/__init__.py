@@ -7,7 +7,7 @@ learns through the same code:
 
     layout = tensor.Layout.of(domain)
     tensor.marginals(P, layout, [("age", "sex"), …])    shares, numpy; a group of columns at a time
-    tensor.Answers(P, layout).blocks(query)             shares of a marginal or threshold, in blocks
+    tensor.ProductAnswers(P, layout).blocks(query)      shares of a marginal or threshold, in blocks
     selectors.top.CellErrors(model, excluded)           a score for the curator's top_k, streamed
     selectors.top.MarginalErrors(model, penalty)        the same for whole marginals
 

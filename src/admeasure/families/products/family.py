@@ -18,7 +18,7 @@ from admeasure.errors import ReleaseError
 from admeasure.families import Codes
 from admeasure.families.products import sampling
 from admeasure.families.products.placement import Placed, Tiling
-from admeasure.families.products.tensor import Answers, Layout, marginals
+from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.measurement import Measurement
 from admeasure.queries import Targets
 from admeasure.schema import Zero
@@ -68,8 +68,8 @@ class ProductModel:
             yield shares
 
     @cached_property
-    def _answers(self) -> Answers:
-        return Answers(self._host, self.layout)
+    def _answers(self) -> ProductAnswers:
+        return ProductAnswers(self._host, self.layout)
 
     @cached_property
     def _host(self) -> np.ndarray:

@@ -48,7 +48,7 @@ if jax.default_backend() != "cpu":
 Kind = Literal["all", "any", "mixed"]
 
 
-class Cells(NamedTuple):
+class CellTargets(NamedTuple):
     """`lines`: (queries, k), `used`: which of the k, `at_least`, `targets`, `weights`."""
 
     lines: Any
@@ -88,7 +88,7 @@ def kind_of(cells: Sequence[Cell | ThresholdCell]) -> Kind:
     return "any" if all(r == 1 for r, _ in rs) else "mixed"
 
 
-def cells(log: Sequence[Measurement], layout: Layout, total: float) -> Cells:
+def cells(log: Sequence[Measurement], layout: Layout, total: float) -> CellTargets:
     """The record of single queries, with lines of the given layout."""
     queries = [m.query for m in log if isinstance(m.query, Cell | ThresholdCell)]
     k = max((len(q.columns) for q in queries), default=1)
@@ -103,11 +103,11 @@ def cells(log: Sequence[Measurement], layout: Layout, total: float) -> Cells:
         r[j], weights[j] = _at_least(q), 1.0
     measured = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
     targets[: len(queries)] = [float(m.values) / total for m in measured]
-    return Cells(lines, used, r, targets, weights)
+    return CellTargets(lines, used, r, targets, weights)
 
 
 @partial(jax.jit, static_argnames="kind")
-def cell_answers(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
+def cell_answers(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
     """q_j(P) for every query of the record."""
     k = data.lines.shape[1]
     fill = 1.0 if kind == "all" else 0.0
@@ -127,7 +127,7 @@ def cell_answers(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
     return met.mean(axis=1)
 
 
-def cell_loss(P: Any, data: Cells, kind: Kind = "mixed") -> Any:
+def cell_loss(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
     """Σ_j (q_j(P) - a_j)²."""
     return jnp.sum(data.weights * (cell_answers(P, data, kind) - data.targets) ** 2)
 

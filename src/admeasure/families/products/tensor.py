@@ -202,7 +202,7 @@ def cut(layout: Layout, columns: Columns, rows: int) -> int:
 
 
 @dataclass
-class Answers:
+class ProductAnswers:
     """Blocks of answers of product rows, as shares, with the parts of the last query kept."""
 
     P: np.ndarray
@@ -258,7 +258,7 @@ def _with_last(
     rows, cells = P.shape[1], layout.cells(first)
     if cells > 4 * sum(layout.shape(last)) and len(first) > 1:
         # Few levels to meet many lead cells: a cut further to the front builds less.
-        made = [Answers(P, layout).blocks(Marginal((*first, c))) for c in last]
+        made = [ProductAnswers(P, layout).blocks(Marginal((*first, c))) for c in last]
         return [
             np.concatenate(list(blocks)).reshape(layout.shape((*first, c)))
             for blocks, c in zip(made, last, strict=True)

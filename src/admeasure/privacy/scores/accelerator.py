@@ -81,7 +81,7 @@ class Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BatchPlan:
     """The rectangles of one batch. Compared by identity: a workload is planned once."""
 
     layout: Layout
@@ -137,7 +137,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4)
-def plans(layout: Layout, queries: tuple[Targets, ...], tiling: Tiling) -> tuple[Plan, ...]:
+def plans(layout: Layout, queries: tuple[Targets, ...], tiling: Tiling) -> tuple[BatchPlan, ...]:
     """Batches of queries of one k and r each."""
     tile, batch = tiling.tile, tiling.batch
     kinds: dict[tuple[int, int], list[Span]] = {}
@@ -156,7 +156,7 @@ def plans(layout: Layout, queries: tuple[Targets, ...], tiling: Tiling) -> tuple
             # A batch ends where it is full, or where its exact answers would pass 31 bits.
             full = i + 1 - start == count or kept + spans[i].width * tile[0] > 2**30
             if full or i + 1 == len(spans):
-                made.append(Plan(layout, tuple(spans[start : i + 1]), count, static, tiling))
+                made.append(BatchPlan(layout, tuple(spans[start : i + 1]), count, static, tiling))
                 start, kept = i + 1, 0
     return tuple(made)
 
@@ -183,7 +183,7 @@ def _nbytes(truth: Truth) -> int:
     return sum(array.nbytes for array in jax.tree.leaves(truth))
 
 
-def _placed(plan: Plan, exact: Lent) -> Truth:
+def _placed(plan: BatchPlan, exact: Lent) -> Truth:
     # Clipped, counts stay exact in 32 bits even where the believed total is far too low; clipping
     # moves no two counts further apart, so the sensitivity stands.
     if plan.static.r == plan.static.k:
@@ -195,7 +195,7 @@ def _placed(plan: Plan, exact: Lent) -> Truth:
     return Truth(jnp.asarray(values))
 
 
-def _sparse(plan: Plan, exact: Lent) -> Truth:
+def _sparse(plan: BatchPlan, exact: Lent) -> Truth:
     places, counts = [], []
     cells = {query: exact.of(query).cells() for query in plan.ranges}
     size = plan.static.tile[0] * plan.static.tile[1]
@@ -244,7 +244,7 @@ def fetched(found: tuple[Any, Any, Any, Any]) -> tuple[int, np.ndarray, np.ndarr
 class DeviceScores:
     """The scores of one batch; a position counts the cells in use, tile after tile."""
 
-    def __init__(self, plan: Plan, flat: Any, found: tuple[Any, Any, Any, Any]) -> None:
+    def __init__(self, plan: BatchPlan, flat: Any, found: tuple[Any, Any, Any, Any]) -> None:
         self._plan, self._flat, self._found = plan, flat, found
 
     @property
@@ -303,7 +303,7 @@ class DeviceScores:
 class TileBatch:
     """The scores of one batch, and which query each belongs to."""
 
-    def __init__(self, plan: Plan, made: DeviceScores) -> None:
+    def __init__(self, plan: BatchPlan, made: DeviceScores) -> None:
         self._plan, self.scores = plan, made
 
     @property
@@ -330,7 +330,7 @@ class TileBatch:
 class _Place:
     """Holds the plan alone, so that the scores can go."""
 
-    plan: Plan
+    plan: BatchPlan
 
     def __call__(self, position: int) -> tuple[Query, int]:
         i = int(np.searchsorted(self.plan.ends, position, side="right")) - 1
