@@ -39,8 +39,8 @@ from admeasure.workload import Workload
 MAX_CELLS = 1 << 23
 """Cells of all targets together; the largest marginals are left out."""
 
-MAX_WORK = 3_000_000_000
-"""Counts that a search looks at where nobody asked for one: about twenty seconds of one core."""
+MAX_WORK = 2_000_000_000
+"""Counts that a search looks at where nobody asked for one: about ten seconds of one core."""
 
 BLOCK_CELLS = 1 << 21
 """Rows times targets of a block."""
@@ -70,9 +70,9 @@ class Effort:
     in each column at the `share` of a block's rows that gain most by leaving their cells, and at
     `values` that they could have instead. Without `passes` it ends where no change improves."""
 
-    passes: int | None = 2
+    passes: int | None = 1
     blocks: int = 16
-    share: float = 0.1
+    share: float = 0.15
     values: int = 64
 
     def work(self, domain: Domain, targets: Iterable[Columns], rows: int) -> float:
