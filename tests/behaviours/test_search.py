@@ -23,7 +23,7 @@ from admeasure.release.search import (
     Effort,
     Target,
     improve,
-    is_worthwhile,
+    is_quick,
     target_weights,
     targets_of,
 )
@@ -207,18 +207,21 @@ def test_targets_are_the_workload_and_what_was_measured_and_the_largest_are_left
     domain = Domain(("a", "b", "huge"), (2, 3, MAX_CELLS))
     workload = parse_workload("all-2way", domain)
     weights = target_weights(domain, workload, [("a",), ("a", "b"), ()])
-    assert weights == {("a",): 1.0, ("a", "b"): 1.0}
-    pairs = {("a", "b"): 3.0, ("a", "c"): 1.0, ("b", "c"): 1.0}
-    heavy = Workload([(Marginal(columns), weight) for columns, weight in pairs.items()])
-    found = target_weights(DOMAIN, heavy, [("c",)])
-    assert found == pytest.approx({c: w / 3 for c, w in pairs.items()} | {("c",): 5 / 9})
+    assert weights == {("a",): 1.0, ("b",): 1.0, ("a", "b"): 1.0}
+    pairs = {("a", "b"): 3.0, ("a", "c"): 1.0, ("c",): 2.0}
+    uneven = Workload([(Marginal(columns), weight) for columns, weight in pairs.items()])
+    found = target_weights(DOMAIN, uneven, [("b", "c"), ("a", "b")])
+    # a column has its own weight and its part of every marginal: a 3/2 + 1/2, b 3/2, c 2 + 1/2 + 2
+    columns = {("a",): 2.0, ("b",): 1.5, ("c",): 4.5}
+    expected = pairs | columns | {("b", "c"): 2.0}
+    assert found == pytest.approx({c: w / 4.5 for c, w in expected.items()})
 
 
 def test_whether_to_search_follows_from_sizes_alone() -> None:
     targets = [("a", "b"), ("b", "c")]
-    assert is_worthwhile(DOMAIN, targets, 10_000)
-    assert not is_worthwhile(DOMAIN, targets, 10**9)
-    assert not is_worthwhile(DOMAIN, targets * 100_000, 10_000)
+    assert is_quick(DOMAIN, targets, 10_000)
+    assert not is_quick(DOMAIN, targets, 10**9)
+    assert not is_quick(DOMAIN, targets * 100_000, 10)
 
 
 def test_targets_are_scaled_to_the_number_of_rows_and_zeros_are_among_them() -> None:
@@ -229,6 +232,16 @@ def test_targets_are_scaled_to_the_number_of_rows_and_zeros_are_among_them() -> 
     np.testing.assert_allclose(target.counts, 50 * weights.sum(axis=2).T)
     assert (closed.columns, closed.weight) == (("c",), 0.0)
     assert closed.counts[0] == 0.0 < closed.counts[1:].min()
+
+
+def test_a_small_part_of_the_table_is_left_as_it_was_drawn(release: Release) -> None:
+    assert release.searches()
+    assert release.searches(release.rows // 2)
+    assert not release.searches(release.rows // 20)
+    drawn, searched = (release.sample_codes(20, seed=0, search=s) for s in (None, True))
+    plain = release.sample_codes(20, seed=0, search=False)
+    assert all(np.array_equal(drawn[c], plain[c]) for c in drawn)
+    assert any(not np.array_equal(searched[c], plain[c]) for c in drawn)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +273,7 @@ def test_searched_rows_of_a_release_are_nearer_to_it_whatever_their_number(
         return sum(np.abs(counted(table, t, domain) - t.counts).sum() for t in targets)
 
     assert l1(searched) < 0.8 * l1(plain)
-    again = release.sample_codes(rows, seed=4)
+    again = release.sample_codes(rows, seed=4, search=None if release.searches(rows) else True)
     np.testing.assert_array_equal(as_rows(again, domain), as_rows(searched, domain))
 
 
@@ -268,7 +281,7 @@ def test_the_command_line_searches_unless_told_not_to(
     release: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     release.save(tmp_path / "release")
-    told = ["sample", str(tmp_path / "release"), "-n", "300", "--seed", "1", "--json"]
+    told = ["sample", str(tmp_path / "release"), "-n", "900", "--seed", "1", "--json"]
     texts = {}
     for name, more in {"default": [], "on": ["--search"], "off": ["--no-search"]}.items():
         out = tmp_path / f"{name}.csv"

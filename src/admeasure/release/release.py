@@ -26,7 +26,7 @@ from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.display import Counts, release_html
 from admeasure.release.reading import parts
-from admeasure.release.search import improve, is_worthwhile, target_weights, targets_of
+from admeasure.release.search import improve, is_quick, target_weights, targets_of
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
 from admeasure.schema.spreadsheet import safe_columns
@@ -75,7 +75,7 @@ class Release:
         They come in the type of the frame that was fitted, as a dict of columns where there was
         none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here. A local
         `search` then changes values so that the rows' counts come nearer to the model's answers
-        (`admeasure.release.search`); unless told, where it is quick (`searches`). After
+        (`admeasure.release.search`); unless told, where `searches` says so. After
         `max_seconds` it ends with the rows it has. With `spreadsheet_safe` texts that a
         spreadsheet would run as formulas have an apostrophe in front
         (`admeasure.schema.spreadsheet`).
@@ -126,9 +126,11 @@ class Release:
         )
 
     def searches(self, rows: int | None = None) -> bool:
-        """Whether this many rows are searched where nobody says: by public sizes alone."""
+        """Whether this many rows are searched where nobody says, by public sizes alone: where it
+        is quick, and they are at least a tenth of what the table has. Fewer searched rows would
+        crowd where the table has most, and many such samples together would be no sample of it."""
         count = self.rows if rows is None else rows
-        return is_worthwhile(self.schema.domain, self._target_weights, count)
+        return 10 * count >= self.rows and is_quick(self.schema.domain, self._target_weights, count)
 
     @cached_property
     def _target_weights(self) -> dict[Columns, float]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,9 @@ MAX_CELLS = 1 << 23
 
 MAX_WORK = 2_000_000_000
 """Counts that a search looks at where nobody asked for one: about ten seconds of one core."""
+
+TARGET_WORK = 20_000
+"""What one target takes whatever the number of rows, in the same unit."""
 
 BLOCK_CELLS = 1 << 21
 """Rows times targets of a block."""
@@ -75,35 +78,45 @@ class Effort:
     share: float = 0.15
     values: int = 64
 
-    def work(self, domain: Domain, targets: Iterable[Columns], rows: int) -> float:
+    def work(self, domain: Domain, targets: Collection[Columns], rows: int) -> float:
         """How many counts are looked at."""
         a_row = sum(
             1 + self.share * min(domain[column], self.values)
             for columns in targets
             for column in columns
         )
-        return rows * a_row * (math.inf if self.passes is None else self.passes)
+        passes = math.inf if self.passes is None else self.passes
+        return rows * a_row * passes + TARGET_WORK * len(targets)
 
 
 DEFAULT = Effort()
 
 
-def is_worthwhile(domain: Domain, targets: Iterable[Columns], rows: int) -> bool:
-    """Whether rows are searched where nobody said: by sizes that are public, and by no clock, so
-    that the same release and seed give the same rows everywhere."""
+def is_quick(domain: Domain, targets: Collection[Columns], rows: int) -> bool:
+    """Whether a search takes seconds: by sizes that are public, and by no clock, so that the same
+    release and seed give the same rows everywhere."""
     return DEFAULT.work(domain, targets, rows) <= MAX_WORK
 
 
 def target_weights(
     domain: Domain, workload: Workload, measured: Iterable[Columns]
 ) -> dict[Columns, float]:
-    """Marginals to come near to, with weights of at most 1: those of the workload, and what was
-    measured besides, which the model knows best, with the workload's mean weight."""
+    """Marginals to come near to, with weights of at most 1: those of the workload; every column
+    that they read, each marginal sharing its weight among its columns once more, so that rare
+    levels are not lost to it; and what was measured besides, with the workload's mean weight."""
     asked: dict[Columns, float] = {}
     for query in workload:
         asked[query.columns] = asked.get(query.columns, 0.0) + workload.weight(query)
     mean = math.fsum(asked.values()) / len(asked)
-    weights = {columns: mean for columns in measured if columns} | asked
+    weights = {columns: mean for columns in measured if columns}
+    weights |= asked
+    shares: dict[Columns, list[float]] = {}
+    for columns, weight in asked.items():
+        for column in columns:
+            shares.setdefault((column,), []).append(weight / len(columns))
+    weights |= {
+        column: asked.get(column, 0.0) + math.fsum(parts) for column, parts in shares.items()
+    }
     most = max(weights.values())
     chosen: dict[Columns, float] = {}
     room = MAX_CELLS
