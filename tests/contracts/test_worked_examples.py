@@ -1,28 +1,37 @@
 """The worked examples of CONTRIBUTING.md, run as they stand there.
 
-A kind of query that the package does not know is added by its own file and its line in
-`queries/record.py`; a mechanism by its own file and its line in the registry. What everything else
-makes of them is compared with sums written out over the rows.
+A kind of query, a mechanism, a source and a column type that the package does not know are added by
+their own files and their lines in the registries. What everything else makes of them is compared
+with sums written out over the rows.
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import itertools
 import json
 import random
 import re
+import sqlite3
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import duckdb
+import numpy as np
 import pytest
 
 import admeasure
 from admeasure.errors import WorkloadError
 from admeasure.mechanisms import REGISTRY
 from admeasure.queries import Marginal, record
+from admeasure.schema import Privacy, Schema, Table
+from admeasure.sources import kinds
+from admeasure.sources.address import printable
+from admeasure.sources.memory import MemorySource
+from admeasure.sources.open import open_source
 
 LEVELS = {"a": 3, "b": 4}
 SCHEMA = '[table]\nname = "t"\n[privacy]\nunit = "row"\n' + "".join(
@@ -141,3 +150,65 @@ def test_the_new_mechanism_spends_what_it_planned(table, capsys):
     spent = admeasure.Release.load(out).certificate
     assert [item["what"] for item in planned] == ["links"]
     assert spent.rho_spent == pytest.approx(spent.rho)
+
+
+@pytest.fixture
+def sqlite(rows, tmp_path, monkeypatch) -> str:
+    """An address of the rows in SQLite, with the line that the example adds."""
+    kind = example(2)["SQLITE"]
+    monkeypatch.setattr(kinds, "KINDS", (kind, *kinds.KINDS))
+    monkeypatch.setitem(kinds.SCHEMES, "sqlite", kind.schemes[0])
+    with sqlite3.connect(tmp_path / "rows.sqlite") as database:
+        database.execute('CREATE TABLE "the people" (a INTEGER, b INTEGER, name TEXT)')
+        database.executemany("INSERT INTO \"the people\" VALUES (?, ?, 'ann')", rows)
+    database.close()
+    return f"sqlite://{tmp_path}/rows.sqlite?table=the people"
+
+
+def test_a_new_source_is_opened_checked_drafted_from_and_shown(sqlite, rows):
+    schema = Schema.loads(SCHEMA)
+    (found,) = open_source(sqlite, schema).counts([("a", "b")])
+    wanted = np.zeros((3, 4), int)
+    np.add.at(wanted, tuple(zip(*rows, strict=True)), 1)
+    assert (found == wanted).all()
+    assert admeasure.check(sqlite, schema) == []
+    narrow = Schema.loads(SCHEMA.replace("maximum = 2", "maximum = 1"))
+    assert [problem.column for problem in admeasure.check(sqlite, narrow)] == ["a"]
+    assert 'name = "the people"' in admeasure.draft(sqlite)
+    assert printable(sqlite) == sqlite
+    assert printable(sqlite.replace("sqlite://", "sqlite://ann:p/w@")) == "sqlite:…"
+
+
+def test_a_new_column_type_has_the_same_levels_in_memory_and_in_files(tmp_path):
+    listed = datetime.date(1992, 2, 2)
+    column = example(3)["YearColumn"](
+        name="born",
+        type="year",
+        first=1990,
+        last=1995,
+        other=True,
+        missing_values=("?", str(listed)),
+    )
+    # `AnyColumn` has one type more in the example; here the schema is made without it.
+    schema = Schema.model_construct(
+        table=Table(name="t"), privacy=Privacy(unit="row"), columns=(column,), zero=()
+    )
+    chance = random.Random(7)
+    start = datetime.date(1988, 1, 1)
+    days = [start + datetime.timedelta(chance.randrange(3650)) for _ in range(2_000)]
+    days += [listed, datetime.date(1990, 1, 1), datetime.date(1995, 12, 31)]
+    wanted = [0] * 8
+    for day in days:
+        within = day.year - 1990 if 1990 <= day.year <= 1995 else 6
+        wanted[7 if day == listed else within] += 1
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (born DATE)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(day,) for day in days])
+        for path in ("t.csv", "t.parquet"):
+            connection.execute(f"COPY t TO '{tmp_path / path}'")
+    sources = [open_source(tmp_path / path, schema) for path in ("t.csv", "t.parquet")]
+    frames = (days, [str(day) for day in days], np.array(days, "datetime64[D]"))
+    sources += [MemorySource({"born": frame}, schema) for frame in frames]
+    for source in sources:
+        assert source.counts([("born",)])[0].tolist() == wanted
+    assert column.codes_of({"from": "1991-01-01", "to": "1992-12-31"}).tolist() == [1, 2]
