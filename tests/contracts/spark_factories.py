@@ -124,6 +124,7 @@ def repartitioned(values: Values, schema: Schema, _: Path) -> Source:
     return _open(session().createDataFrame(_arrow(values)).repartition(5), schema, keep=False)
 
 
+MARKS = (pytest.mark.spark,)
 FACTORIES: dict[str, Factory] = {
     "spark parquet parts": parquet_parts,
     "spark csv": csv,

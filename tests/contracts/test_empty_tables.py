@@ -6,7 +6,6 @@ budget refuses it. Only `check`, which is for whoever holds the table, says that
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 from admeasure.verbs.screen import screen
 from admeasure.workload import Workload
+from factories import sources
 
 LEVELS = {"a": 3, "b": 2, "c": 2}
 EMPTY: dict[str, list[Any]] = {**{name: [] for name in LEVELS}, "id": []}
@@ -78,27 +78,10 @@ def test_every_mechanism_runs_on_a_table_without_rows(
         assert "has no rows to sample" in str(error)  # noqa: PT017 (mechanisms of answers alone)
 
 
-def _factories() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("memory_factories", "source_factories", "warehouse_factories", "spark_factories"):
-        path = Path(__file__).with_name(f"{name}.py")
-        spec = importlib.util.spec_from_file_location(f"empty_{name}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found |= module.FACTORIES
-    return found
-
-
-FACTORIES = _factories()
-KINDS = [pytest.param(k, marks=[pytest.mark.spark] if "spark" in k else []) for k in FACTORIES]
-
-
 @pytest.mark.parametrize("most", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_source_counts_a_table_without_rows(kind: str, most: int, tmp_path: Path) -> None:
-    source = FACTORIES[kind](EMPTY, schema(most=most), tmp_path)
+@pytest.mark.parametrize("factory", sources())
+def test_every_source_counts_a_table_without_rows(factory: Any, most: int, tmp_path: Path) -> None:
+    source = factory(EMPTY, schema(most=most), tmp_path)
     none, pairs = source.counts([(), ("a", "b")])
     assert int(none) == 0
     assert pairs.shape == (3, 2)

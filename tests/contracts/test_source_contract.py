@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
@@ -22,46 +21,15 @@ from admeasure.domain import Columns, canonical
 from admeasure.errors import DataError, ResourceError
 from admeasure.schema import Schema
 from admeasure.sources import Source
+from factories import sources
 
 Values = dict[str, list[Any]]
 Make = Callable[[Values, Schema], Source]
 
 
-MODULES: dict[str, tuple[pytest.MarkDecorator, ...]] = {
-    "memory_factories": (),
-    "source_factories": (),
-    "spark_factories": (pytest.mark.spark,),
-    "warehouse_factories": (),
-}
-"""Each has FACTORIES and may have GAPS: what a source does not keep, as a reason for the name of a
-test. Such a test must fail."""
-
-
-def _factories() -> dict[str, tuple[Any, dict[str, str], tuple[pytest.MarkDecorator, ...]]]:
-    found = {}
-    for name, marks in MODULES.items():
-        path = Path(__file__).with_name(f"{name}.py")
-        if path.exists():
-            spec = importlib.util.spec_from_file_location(f"contract_{name}", path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            gaps = getattr(module, "GAPS", {})
-            found |= {key: (make, gaps, marks) for key, make in module.FACTORIES.items()}
-    return found
-
-
-FACTORIES = _factories()
-
-
-@pytest.fixture(params=[pytest.param(key, marks=f[2]) for key, f in FACTORIES.items()])
+@pytest.fixture(params=sources())
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
-    factory, gaps, _ = FACTORIES[request.param]
-    test = request.node.originalname
-    if test in gaps:
-        request.applymarker(pytest.mark.xfail(reason=gaps[test], strict=True))
-    return lambda values, schema: factory(values, schema, tmp_path)
+    return lambda values, schema: request.param(values, schema, tmp_path)
 
 
 SCHEMA = Schema.loads("""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
-import sys
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -14,6 +12,7 @@ from typing import Any
 from admeasure.schema.model import Schema
 from admeasure.sources import Source
 from admeasure.sources.open import open_source
+from factories import loaded
 
 Values = dict[str, list[Any]]
 Factory = Callable[[Values, Schema, Path], Source]
@@ -33,15 +32,8 @@ _TYPES = {
 
 def _server() -> Any:
     """The server that all suites of a process share."""
-    name = "admeasure_postgres_server"
-    if name not in sys.modules:
-        path = Path(__file__).resolve().parents[1] / "warehouse" / "server.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name].running()
+    path = Path(__file__).resolve().parents[1] / "warehouse" / "server.py"
+    return loaded(path).running()
 
 
 def _sql_type(values: list[Any]) -> str:

@@ -6,8 +6,6 @@ tables; and every deliberately broken mechanism of broken/ is caught, by the che
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -24,6 +22,7 @@ from admeasure.queries import Marginal
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
+from factories import loaded, sources
 
 LEVELS = {"a": 3, "b": 2, "c": 2}
 SCHEMA = Schema.coded("toy", LEVELS)
@@ -92,21 +91,11 @@ def test_neighbours_differ_only_in_what_is_noised_and_by_no_more_than_declared(
         tally(f"neighbour replay: {what} compared", times)
 
 
-def _loaded(path: Path):
-    spec = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 @pytest.mark.parametrize("relation", Neighbours)
 def test_a_broken_mechanism_is_caught_by_the_check_that_should(path, relation, served, tally):
     """On a fixed pair of tables in which the fault shows; no luck is involved."""
-    module = _loaded(path)
+    module = loaded(path)
     schema = schema_of(relation, max_rows=2)
     # The added (or other) person has a level that nobody else has, in two rows that are alike, and
     # brings the table nearer to a model that believes in b = 0 and c = 0 in one and not the other.
@@ -134,19 +123,10 @@ def test_every_kind_of_fault_that_is_known_has_a_broken_mechanism():
     }
 
 
-def _factories():
-    """Every kind of source, as the contract suite of sources finds them."""
-    found = {}
-    for path in sorted((Path(__file__).parents[1] / "contracts").glob("*_factories.py")):
-        found |= getattr(_loaded(path), "FACTORIES", {})
-    return found
-
-
-FACTORIES = _factories()
-
-
-@pytest.mark.parametrize("kind", FACTORIES)
-def test_no_source_lets_one_person_move_a_count_further_than_the_unit_says(kind, tmp_path, tally):
+@pytest.mark.parametrize("factory", sources())
+def test_no_source_lets_one_person_move_a_count_further_than_the_unit_says(
+    factory, tmp_path, tally
+):
     """Whatever a person's rows and whatever their number: the source keeps at most max_rows."""
     folders = count()
 
@@ -168,7 +148,7 @@ def test_no_source_lets_one_person_move_a_count_further_than_the_unit_says(kind,
             values = {n: [int(r[j]) for r in rows] for j, n in enumerate((*LEVELS, "id"))}
             folder = tmp_path / str(next(folders))
             folder.mkdir()
-            counts.append(FACTORIES[kind](values, schema, folder).counts(marginals))
+            counts.append(factory(values, schema, folder).counts(marginals))
         for columns, before, after in zip(marginals, *counts, strict=True):
             allowed = Marginal(columns).sensitivity(schema.domain, schema.unit)
             moved = (after - before).ravel()

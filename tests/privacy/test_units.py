@@ -9,8 +9,6 @@ that are broken on purpose are caught by the same checks.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,51 +17,17 @@ import duckdb
 import numpy as np
 import pytest
 
+import visits
 from admeasure.errors import DataError
 from admeasure.schema import Schema
 from admeasure.sources import Source
 from admeasure.sources.files.source import find_problems
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
+from factories import loaded, sources
+from visits import Row, check_kept, check_limit, check_moved, check_same, check_sums, counts
 
-Row = tuple[str, int, int]
-"""A unit, and a value of each of two columns."""
-
-SLOW = {"spark_factories": (pytest.mark.spark,)}
-BROKEN = sorted(Path(__file__).parent.glob("broken/sources/*.py"))
-
-
-def _loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"units_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _factories() -> list[Any]:
-    """Every source of the contract suite, as test_source_contract.py finds them."""
-    found = []
-    for path in sorted((Path(__file__).parents[1] / "contracts").glob("*_factories.py")):
-        module = _loaded(path)
-        gaps = getattr(module, "GAPS", {})
-        for name, make in module.FACTORIES.items():
-            marks = [*SLOW.get(path.stem, ())]
-            if "test_at_most_so_many_rows_of_a_unit_are_counted_by_their_hash" in gaps:
-                marks.append(pytest.mark.skip(reason="keeps rows by another rule"))
-            found.append(pytest.param(make, id=name, marks=marks))
-    return found
-
-
-def schema_of(most: int) -> Schema:
-    return Schema.loads(f"""
-[table]
-name = "visits"
-[privacy]
-unit = "person"
-unit_column = "id"
-max_rows_per_unit = {most}
+TEXTS = """
 [[column]]
 name = "b"
 type = "integer"
@@ -73,17 +37,17 @@ maximum = 4
 name = "a"
 type = "string"
 enum = ["x", "y", "z"]
-""")
+"""
+BROKEN = sorted(Path(__file__).parent.glob("broken/sources/*.py"))
+
+
+def schema_of(most: int) -> Schema:
+    """Its second column comes first by name."""
+    return visits.schema_of(most, TEXTS)
 
 
 def random_rows(rng: np.random.Generator, units: int) -> list[Row]:
-    """Units of one to seven rows, in any order; rows of a unit may be equal."""
-    rows = [
-        (f"p{unit:03}", int(rng.integers(3)), int(rng.integers(5)))
-        for unit in range(units)
-        for _ in range(int(rng.integers(1, 8)))
-    ]
-    return [rows[i] for i in rng.permutation(len(rows))]
+    return visits.random_rows(rng, units, 3, 5)
 
 
 def values_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -92,43 +56,6 @@ def values_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "id": [unit for unit, _, _ in rows],
         "b": [b for _, _, b in rows],
     }
-
-
-def kept(rows: Sequence[Row], most: int) -> np.ndarray:
-    """The rule, in plain Python: counts of a (3) and b (5)."""
-    units: dict[str, list[tuple[str, int, int]]] = {}
-    for unit, a, b in rows:
-        hashed = hashlib.md5(f"{unit}|{b}|{a}".encode()).hexdigest()  # b is the first column
-        units.setdefault(unit, []).append((hashed, b, a))
-    found = np.zeros((3, 5), dtype=np.int64)
-    for own in units.values():
-        for _, b, a in sorted(own)[:most]:
-            found[a, b] += 1
-    return found
-
-
-MARGINALS = [("a", "b"), ("a",), ("b",), ()]
-
-
-def counts(source: Source) -> list[np.ndarray]:
-    """Each marginal by a call of its own: a source that reads again must read the same rows."""
-    return [source.counts([m])[0] for m in MARGINALS]
-
-
-def check_same(first: list[np.ndarray], second: list[np.ndarray]) -> None:
-    for one, other in zip(first, second, strict=True):
-        assert (one == other).all(), "the same rows are counted otherwise"
-
-
-def check_moved(first: list[np.ndarray], second: list[np.ndarray], most: int) -> None:
-    for one, other in zip(first, second, strict=True):
-        assert np.abs(one - other).sum() <= most, "one unit moves more than is declared"
-
-
-def check_limit(found: list[np.ndarray], rows: Sequence[Row], most: int) -> None:
-    units = [unit for unit, _, _ in rows]
-    most_of_all = sum(min(units.count(unit), most) for unit in set(units))
-    assert int(found[-1]) <= most_of_all, "more rows of a unit are counted than is allowed"
 
 
 def check_source(
@@ -151,10 +78,10 @@ def check_source(
     check_moved(found, counts(make(rest, schema)), most)
     check_moved(found, counts(make(other, schema)), 2 * most)
     if by_rule:
-        assert (found[0] == kept(rows, most)).all(), "other rows are kept than the rule says"
+        check_kept(found, rows, most, schema)
 
 
-@pytest.mark.parametrize("factory", _factories())
+@pytest.mark.parametrize("factory", sources())
 def test_no_count_moves_more_than_declared_from_any_source(
     factory, tmp_path, request, times, tally
 ):
@@ -176,7 +103,7 @@ def test_no_count_moves_more_than_declared_from_any_source(
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 def test_a_broken_source_is_caught(path, tally):
-    broken = _loaded(path).broken
+    broken = loaded(path).broken
 
     def make(rows: Sequence[Row], schema: Schema) -> Source:
         ids = [unit for unit, _, _ in rows]
@@ -272,8 +199,7 @@ def test_a_large_view_gives_the_same_rows_at_every_scan_and_to_everyone_else(tmp
     schema = schema_of(2)
     source = open_source(f"duckdb://{path}?table=people", schema, memory_megabytes=0)
     found = counts(source)
-    for axis, margin in ((1, found[1]), (0, found[2])):
-        assert (found[0].sum(axis=axis) == margin).all()
+    check_sums(found)
     check_same(found, counts(open_source(f"duckdb://{path}?table=people", schema)))
     check_moved(found, counts(open_source(f"duckdb://{path}?table=without_one", schema)), 2)
     tally("units: scans of a large view compared", 10)

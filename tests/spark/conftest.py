@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +9,7 @@ from typing import Any
 
 import pytest
 
-
-def _factories() -> Any:
-    path = Path(__file__).parents[1] / "contracts" / "spark_factories.py"
-    spec = importlib.util.spec_from_file_location("spark_factories", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from factories import CONTRACTS, loaded
 
 
 def _home(folder: Path) -> Path:
@@ -35,7 +26,7 @@ def _home(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def session(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Any]:
     """A session on the master that the module names as MASTER, and on this machine alone."""
-    _factories().need_spark()
+    loaded(CONTRACTS / "spark_factories.py").need_spark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

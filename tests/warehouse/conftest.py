@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,29 +10,20 @@ from typing import Any
 
 import pytest
 
-
-def load(name: str, path: Path) -> ModuleType:
-    """A module by its path, once a process: the suites share one server."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+from factories import loaded
 
 
 @pytest.fixture(scope="session")
 def server() -> Any:
     path = Path(__file__).with_name("server.py")
-    return load("admeasure_postgres_server", path).running()
+    return loaded(path).running()
 
 
 @pytest.fixture(scope="session")
 def fuzz() -> ModuleType:
     """The values and schemas that the encoders of files are tried on."""
     path = Path(__file__).resolve().parents[1] / "behaviours" / "test_duckdb_agreement.py"
-    return load("admeasure_fuzz", path)
+    return loaded(path)
 
 
 _numbers = itertools.count()
