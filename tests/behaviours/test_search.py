@@ -195,6 +195,13 @@ def test_a_search_without_time_leaves_the_rows_and_one_without_rows_ends() -> No
     assert as_rows(none).shape == (0, 3)
 
 
+def test_a_search_ends_where_a_pass_changes_nothing_whatever_part_it_looks_at() -> None:
+    rows, targets = random_case(2, 60)
+    effort = Effort(passes=None, share=0.3)
+    found = improve(as_codes(rows), DOMAIN, targets, np.random.default_rng(0), effort=effort)
+    assert distance(as_rows(found), targets) < distance(rows, targets)
+
+
 def test_progress_rises_to_one() -> None:
     rows, targets = random_case(1, 50)
     told: list[float] = []

@@ -71,7 +71,8 @@ class Target:
 class Effort:
     """How long to search: every pass goes through all rows, in at least so many `blocks`, and looks
     in each column at the `share` of a block's rows that gain most by leaving their cells, and at
-    `values` that they could have instead. Without `passes` it ends where no change improves."""
+    `values` that they could have instead. It ends where a pass changes nothing, if
+    not before."""
 
     passes: int | None = 1
     blocks: int = 16
@@ -161,10 +162,12 @@ def improve(
         order = rng.permutation(rows)
         changed = 0
         for first in range(0, rows, size):
+            if time.monotonic() >= end:
+                break
             changed += search.improve(order[first : first + size], effort, rng, end)
             tell((passes + min(1.0, (first + size) / rows)) / (effort.passes or passes + 1))
         passes += 1
-        if not changed and effort.share == 1.0:
+        if not changed:
             break
     return {
         column: search.codes[:, a].astype(codes[column].dtype)
