@@ -5,25 +5,27 @@ from __future__ import annotations
 import pytest
 
 from admeasure.errors import UsageError
-from admeasure.sources.spark.tables import Address, parse
+from admeasure.sources.spark.tables import SparkAddress, parse
 
 GOOD = {
-    "spark:///data/people.parquet": Address("/data/people.parquet", None, "parquet"),
-    "spark:/data/people.pq": Address("/data/people.pq", None, "parquet"),
-    "spark:people.csv": Address("people.csv", None, "csv"),
-    "spark:people.tsv.gz": Address("people.tsv.gz", None, "csv"),
-    "SPARK:people.orc": Address("people.orc", None, "orc"),
-    "spark:s3a://bucket/people?format=delta": Address("s3a://bucket/people", None, "delta"),
-    "spark:hdfs://host:9000/p.parquet": Address("hdfs://host:9000/p.parquet", None, "parquet"),
-    "spark:///data/%3F*.parquet": Address("/data/?*.parquet", None, "parquet"),
-    "spark:folder?format=parquet": Address("folder", None, "parquet"),
-    "spark:people": Address(None, "people"),
-    "spark:catalog.shop.people": Address(None, "catalog.shop.people"),
-    "spark:?table=people.csv": Address(None, "people.csv"),
-    "spark:people?master=spark://host:7077": Address(None, "people", None, "spark://host:7077"),
-    "spark:people?keep=no": Address(None, "people", keep=False),
-    "spark:p.parquet?keep=yes": Address("p.parquet", None, "parquet"),
-    "spark:p.parquet?master=local-cluster[2,1,1024]&format=parquet": Address(
+    "spark:///data/people.parquet": SparkAddress("/data/people.parquet", None, "parquet"),
+    "spark:/data/people.pq": SparkAddress("/data/people.pq", None, "parquet"),
+    "spark:people.csv": SparkAddress("people.csv", None, "csv"),
+    "spark:people.tsv.gz": SparkAddress("people.tsv.gz", None, "csv"),
+    "SPARK:people.orc": SparkAddress("people.orc", None, "orc"),
+    "spark:s3a://bucket/people?format=delta": SparkAddress("s3a://bucket/people", None, "delta"),
+    "spark:hdfs://host:9000/p.parquet": SparkAddress("hdfs://host:9000/p.parquet", None, "parquet"),
+    "spark:///data/%3F*.parquet": SparkAddress("/data/?*.parquet", None, "parquet"),
+    "spark:folder?format=parquet": SparkAddress("folder", None, "parquet"),
+    "spark:people": SparkAddress(None, "people"),
+    "spark:catalog.shop.people": SparkAddress(None, "catalog.shop.people"),
+    "spark:?table=people.csv": SparkAddress(None, "people.csv"),
+    "spark:people?master=spark://host:7077": SparkAddress(
+        None, "people", None, "spark://host:7077"
+    ),
+    "spark:people?keep=no": SparkAddress(None, "people", keep=False),
+    "spark:p.parquet?keep=yes": SparkAddress("p.parquet", None, "parquet"),
+    "spark:p.parquet?master=local-cluster[2,1,1024]&format=parquet": SparkAddress(
         "p.parquet", None, "parquet", "local-cluster[2,1,1024]"
     ),
 }

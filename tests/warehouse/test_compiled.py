@@ -367,12 +367,12 @@ def test_the_types_of_ibis_are_known():
 @pytest.mark.parametrize("storage", list(Storage))
 @pytest.mark.parametrize("made", [*DIALECTS], ids=lambda d: d.name)
 def test_statements_over_every_storage_parse_in_the_dialect(made: type[Dialect], storage: Storage):
-    from admeasure.sources.warehouse.query import Table
+    from admeasure.sources.warehouse.query import WarehouseTable
 
     limited = SCHEMA.replace('unit = "person"', 'unit = "person"\nunit_column = "id"')
     schema = Schema.loads(limited)
     columns = tuple(Stored(name, storage, "") for name in (*schema.names, "id"))
-    table = Table(made(), "`people`" if made is BigQuery else '"people"', columns, schema)
+    table = WarehouseTable(made(), "`people`" if made is BigQuery else '"people"', columns, schema)
     joints = [canonical(pair) for pair in combinations(schema.names[:4], 2)]
     statements = [
         table.sound(),

@@ -16,7 +16,7 @@ from admeasure.limits import available_megabytes
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
 from admeasure.schema.encode import marks, settle
-from admeasure.schema.frames import Frame, Stored, stored_array
+from admeasure.schema.frames import Frame, StoredColumn, stored_array
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
 from admeasure.sources.files.kind import FILES
@@ -72,7 +72,7 @@ class _Opened:
 
     names: list[str]
     rows: int
-    column: Callable[[str], Stored]
+    column: Callable[[str], StoredColumn]
     sha256: str
 
 
@@ -103,7 +103,7 @@ def _opened(data: Any, schema: Schema) -> _Opened:
         raise DataError(f"{location.words} changed while it was read. Start again.")
     rows = sum(len(piece[wanted[0]]) for piece in pieces)
 
-    def column(name: str) -> Stored:
+    def column(name: str) -> StoredColumn:
         held = [piece[f"c{names.index(name)}"] for piece in pieces]
         joined = np.ma.concatenate(held) if len(held) > 1 else held[0]
         whole = not np.ma.isMaskedArray(joined) or not np.ma.getmaskarray(joined).any()

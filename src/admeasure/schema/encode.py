@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.schema.column import Column
-from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.load import did_you_mean
 from admeasure.schema.model import Schema
@@ -87,7 +87,7 @@ def settle(column: Column, marked: np.ndarray) -> np.ndarray:
     return table[marked]
 
 
-def marks(column: Column, stored: Stored) -> np.ndarray:
+def marks(column: Column, stored: StoredColumn) -> np.ndarray:
     """The code or `Refusal` of every entry, as int32."""
     if stored.kind == "object":
         return _mark_objects(column, stored)
@@ -103,7 +103,7 @@ def marks(column: Column, stored: Stored) -> np.ndarray:
     return found
 
 
-def _mark_objects(column: Column, stored: Stored) -> np.ndarray:
+def _mark_objects(column: Column, stored: StoredColumn) -> np.ndarray:
     memo = _Memo(column)
     values = stored.values
     kinds = set(map(type, values))
@@ -134,7 +134,7 @@ class _Memo(dict):
         return code
 
 
-def _mark_distinct(column: Column, stored: Stored) -> np.ndarray:
+def _mark_distinct(column: Column, stored: StoredColumn) -> np.ndarray:
     """Categories stored as numbers, booleans or days: read each distinct value once."""
     distinct, inverse = np.unique(stored.values, return_inverse=True)
     values = distinct.astype("datetime64[D]") if stored.kind == "day" else distinct
@@ -143,7 +143,7 @@ def _mark_distinct(column: Column, stored: Stored) -> np.ndarray:
 
 
 def _mark_placed(
-    grid: OrdinalGrid | RealGrid, missing: Iterable[float], stored: Stored
+    grid: OrdinalGrid | RealGrid, missing: Iterable[float], stored: StoredColumn
 ) -> np.ndarray:
     values = stored.values
     if isinstance(grid, RealGrid):
@@ -158,7 +158,7 @@ def _mark_placed(
     return found
 
 
-def _mark_whole(grid: OrdinalGrid, stored: Stored) -> tuple[np.ndarray, np.ndarray]:
+def _mark_whole(grid: OrdinalGrid, stored: StoredColumn) -> tuple[np.ndarray, np.ndarray]:
     values = stored.values
     if stored.kind != "float":
         if values.dtype == np.uint64:

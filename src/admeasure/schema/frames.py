@@ -25,7 +25,7 @@ EXACT_DOUBLE = 2**53
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredColumn:
     """One column as stored. `values` is an array (for kind "object" a list); `null` marks its
     missing entries, or is None where there are none. Days count from 1970-01-01, in UTC. Whole
     numbers below `exact` are told apart by the storage of a float."""
@@ -65,7 +65,7 @@ class Frame:
         self.names = list(frame.columns)
         self.rows = len(frame)
 
-    def column(self, name: str) -> Stored:
+    def column(self, name: str) -> StoredColumn:
         """One column by name. Its name must occur exactly once."""
         if self.names.count(name) != 1:
             how = "no column" if name not in self.names else "two columns"
@@ -74,7 +74,7 @@ class Frame:
             return stored_array(self._columns[name])
         return _stored_series(self._frame[name])
 
-    def identifiers(self, name: str) -> Stored:
+    def identifiers(self, name: str) -> StoredColumn:
         """The column that names the unit, with times of day kept."""
         found = self.column(name)
         if found.kind != "day":
@@ -82,7 +82,7 @@ class Frame:
         return _objects(self._columns[name] if self._columns is not None else self._frame[name])
 
 
-def stored_array(values: Any) -> Stored:
+def stored_array(values: Any) -> StoredColumn:
     """A numpy array or a list as stored."""
     if not isinstance(values, np.ndarray):
         if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
@@ -94,55 +94,55 @@ def stored_array(values: Any) -> Stored:
     if values.ndim != 1:
         raise DataError("A column of the table is not one-dimensional. Give one array a column.")
     if np.ma.isMaskedArray(values):
-        return Stored("object", values.tolist())
+        return StoredColumn("object", values.tolist())
     match values.dtype.kind:
         case "i" | "u":
-            return Stored("integer", values)
+            return StoredColumn("integer", values)
         case "f":
             return _floats(values)
         case "b":
-            return Stored("boolean", values)
+            return StoredColumn("boolean", values)
         case "M":
             return _days(values)
-    return Stored("object", values.tolist())
+    return StoredColumn("object", values.tolist())
 
 
-def _stored_list(values: list[Any]) -> Stored:
+def _stored_list(values: list[Any]) -> StoredColumn:
     """A list of one kind of number (and None) is an array; anything else stays as it is."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) != 1 or not kinds <= {int, float, bool}:
-        return Stored("object", values)
+        return StoredColumn("object", values)
     null = np.fromiter((v is None for v in values), dtype=bool, count=len(values))
     kind = kinds.pop()
     try:
         array = np.array([kind(0) if v is None else v for v in values] if null.any() else values)
     except OverflowError:
-        return Stored("object", values)
+        return StoredColumn("object", values)
     if array.dtype.kind not in "ifbu":  # whole numbers too long for 64 bits
-        return Stored("object", values)
+        return StoredColumn("object", values)
     if kind is float:
         null |= np.isnan(array)
     names: dict[type, Literal["integer", "float", "boolean"]]
     names = {int: "integer", float: "float", bool: "boolean"}
     if kind is int and array.dtype.kind == "f":  # numpy mixes int64 and uint64 to doubles
-        return Stored("object", values)
-    return Stored(names[kind], array, null if null.any() else None)
+        return StoredColumn("object", values)
+    return StoredColumn(names[kind], array, null if null.any() else None)
 
 
-def _floats(values: np.ndarray) -> Stored:
+def _floats(values: np.ndarray) -> StoredColumn:
     exact = min(2 ** (np.finfo(values.dtype).nmant + 1), EXACT_DOUBLE)
     values = values.astype(np.float64, copy=False)
     null = np.isnan(values)
-    return Stored("float", values, null if null.any() else None, exact)
+    return StoredColumn("float", values, null if null.any() else None, exact)
 
 
-def _days(values: np.ndarray) -> Stored:
+def _days(values: np.ndarray) -> StoredColumn:
     null = np.isnat(values)
     days = values.astype("datetime64[D]").astype(np.int64)
-    return Stored("day", days, null if null.any() else None)
+    return StoredColumn("day", days, null if null.any() else None)
 
 
-def _stored_series(series: nw.Series[Any]) -> Stored:
+def _stored_series(series: nw.Series[Any]) -> StoredColumn:
     dtype = series.dtype
     if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
         return _filled(series, "integer", 0)
@@ -157,7 +157,7 @@ def _stored_series(series: nw.Series[Any]) -> Stored:
     return _objects(series)
 
 
-def _filled(series: nw.Series[Any], kind: Literal["integer", "boolean"], fill: Any) -> Stored:
+def _filled(series: nw.Series[Any], kind: Literal["integer", "boolean"], fill: Any) -> StoredColumn:
     """Nulls are filled first: an array of integers with nulls would become one of floats."""
     null = series.is_null().to_numpy()
     if not null.any():
@@ -166,15 +166,15 @@ def _filled(series: nw.Series[Any], kind: Literal["integer", "boolean"], fill: A
         values = series.fill_null(fill).to_numpy()
     if values.dtype.kind not in "iub":
         return _objects(series)
-    return Stored(kind, values.astype(bool) if kind == "boolean" else values, null)
+    return StoredColumn(kind, values.astype(bool) if kind == "boolean" else values, null)
 
 
-def _objects(series: Any) -> Stored:
+def _objects(series: Any) -> StoredColumn:
     if isinstance(series, nw.Series):
         values = series.to_list()
         null = series.is_null().to_numpy()
-        return Stored("object", values, null if null.any() else None)
-    return Stored("object", list(series))
+        return StoredColumn("object", values, null if null.any() else None)
+    return StoredColumn("object", list(series))
 
 
 def to_frame(columns: Mapping[str, Any], like: Any) -> Any:

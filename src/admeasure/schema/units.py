@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import DataError
-from admeasure.schema.frames import EXACT_DOUBLE, Stored
+from admeasure.schema.frames import EXACT_DOUBLE, StoredColumn
 from admeasure.schema.problems import Problem
 from admeasure.schema.values import quoted
 
@@ -87,7 +87,7 @@ class Units:
         return kept
 
 
-def units_of(identifiers: Stored, name: str) -> tuple[Units | None, list[Problem]]:
+def units_of(identifiers: StoredColumn, name: str) -> tuple[Units | None, list[Problem]]:
     """The units that a column names; or None and why it cannot name any."""
     if identifiers.null is not None:
         return None, [without_unit(name)]

@@ -44,7 +44,7 @@ from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, 
 from admeasure.sources.files.tables import (
     MOST_LINE,
     Location,
-    Part,
+    TablePart,
     layout,
     locate,
     without_entries,
@@ -270,11 +270,11 @@ class _Table:
         if progress is not None:
             progress(1.0)
 
-    def _absent(self, parts: Sequence[Part]) -> list[Problem]:
+    def _absent(self, parts: Sequence[TablePart]) -> list[Problem]:
         found = (p for part in parts for p in absent_columns(list(part.names), self.schema))
         return list(dict.fromkeys(found))
 
-    def _check_unit(self, parts: Sequence[Part]) -> None:
+    def _check_unit(self, parts: Sequence[TablePart]) -> None:
         """Units that are stored in two ways would be merged where one of them is rounded, or split
         where one of them is written another way."""
         if self._unit is None:
@@ -287,7 +287,7 @@ class _Table:
             )
 
     def problems(
-        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part]
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart]
     ) -> list[Problem]:
         """Which rules are broken, by one scan that looks at every row."""
         found = self._absent(parts)
@@ -322,7 +322,7 @@ class _Table:
         return list(itertools.product(range(len(names)), Refusal))
 
     def _codes_query(
-        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
     ) -> str:
         if self._unit is None:
             rows = self._all_encoded(connection, parts, names)
@@ -344,7 +344,7 @@ class _Table:
         )
 
     def _all_encoded(
-        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[Part], names: Columns
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
     ) -> str:
         marks = {name: levels_of(self.schema.column(name)) for name in names}
         has_unit = self._unit is not None
@@ -356,7 +356,7 @@ class _Table:
     def _encoded(
         self,
         connection: duckdb.DuckDBPyConnection,
-        part: Part,
+        part: TablePart,
         names: Columns,
         marks: Mapping[str, Marks],
         sql_type: str | None,

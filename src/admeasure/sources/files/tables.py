@@ -73,7 +73,7 @@ class Location:
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Rows with one set of columns: what stands after FROM, names and SQL types in stored order."""
 
     relation: str
@@ -177,7 +177,7 @@ def _format(path: Path, given: str | None) -> Format:
     )
 
 
-def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Part]:
+def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[TablePart]:
     """The parts of a table. Files that follow each other with the same columns are one part."""
     match location.format:
         case "csv":
@@ -226,7 +226,7 @@ def _csv_part(
     names: Columns,
     delimiter: str,
     keys: Columns,
-) -> Part:
+) -> TablePart:
     # DuckDB would put a folder's value in the place of a column of its name, so that the names by
     # which the query knows the columns are longer than any of a folder.
     stem = "k" * (1 + max(map(len, keys), default=0))
@@ -296,10 +296,10 @@ def _hive(names: Columns, keys: Columns) -> str:
     return f"hive_partitioning = {hive}, hive_types_autocast = false"
 
 
-def _described(connection: duckdb.DuckDBPyConnection, relation: str, names: Columns) -> Part:
+def _described(connection: duckdb.DuckDBPyConnection, relation: str, names: Columns) -> TablePart:
     rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     added = tuple(row[0] for row in rows[len(names) :])  # whose names occur once
-    return Part(relation, names + added, tuple(row[1] for row in rows))
+    return TablePart(relation, names + added, tuple(row[1] for row in rows))
 
 
 def _parquet_part(
@@ -308,7 +308,7 @@ def _parquet_part(
     names: Columns,
     _types: tuple,
     keys: Columns,
-) -> Part:
+) -> TablePart:
     relation = f"read_parquet({_list(paths)}, {_hive(names, keys)})"
     return _described(connection, relation, names)
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from admeasure.schema.column import Column
-from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.rules import Reads
 from admeasure.schema.storage import Storage
@@ -58,11 +58,11 @@ class Texts:
     def text(self, name: str) -> str:
         return name
 
-    def values(self) -> Stored:
-        return Stored("object", [None, *self.slots, None])
+    def values(self) -> StoredColumn:
+        return StoredColumn("object", [None, *self.slots, None])
 
-    def read(self, texts: list[str | None]) -> Stored:
-        return Stored("object", texts)
+    def read(self, texts: list[str | None]) -> StoredColumn:
+        return StoredColumn("object", texts)
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Numbers:
     def text(self, name: str) -> str:
         return f"CAST({self._number(name)} AS STRING)"
 
-    def values(self) -> Stored:
+    def values(self) -> StoredColumn:
         return self._stored([None, *range(self.low, self.high + 1), None])
 
-    def read(self, texts: list[str | None]) -> Stored:
+    def read(self, texts: list[str | None]) -> StoredColumn:
         return self._stored([None if text is None else int(text) for text in texts])
 
     def _number(self, name: str) -> str:
@@ -98,7 +98,7 @@ class Numbers:
             return f"unix_date({name})"
         return f"CAST({name} AS INT)" if pa.types.is_boolean(self.stored) else name
 
-    def _stored(self, numbers: list[int | None]) -> Stored:
+    def _stored(self, numbers: list[int | None]) -> StoredColumn:
         plain = pa.array(numbers, pa.int64())
         if pa.types.is_date(self.stored):
             plain = plain.cast(pa.int32())

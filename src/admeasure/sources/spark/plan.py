@@ -49,7 +49,7 @@ _WORDS = {
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
-class Refused(Exception):
+class RefusedPlan(Exception):
     """What a plan does that is not on the list."""
 
 
@@ -66,7 +66,7 @@ def check_fixed(frame: DataFrame, ordered: DataFrame, words: str, unit: str | No
         _check(_analysed(frame), unit, _java(frame).expressions.Cast)
         if ordered is not frame:
             _check_order(_analysed(ordered))
-    except Refused as refused:
+    except RefusedPlan as refused:
         raise DataError(
             f"{words[0].upper()}{words[1:]} cannot be read as it stands: {refused}, so that its "
             "rows may not be the same at every scan. Write it into a table or a file first."
@@ -83,22 +83,22 @@ def _analysed(frame: Any) -> Any:
 
 def _check_order(plan: Any) -> None:
     if plan.nodeName() != "Project" or not plan.deterministic():
-        raise Refused("order_by depends on chance or on other rows")
+        raise RefusedPlan("order_by depends on chance or on other rows")
     _check_expressions(plan)
 
 
 def _check(plan: Any, unit: str | None, casts: Any) -> None:
     if not plan.deterministic():
-        raise Refused("it depends on chance, on partitions or on the order of rows")
+        raise RefusedPlan("it depends on chance, on partitions or on the order of rows")
     for step in _steps(plan):
         name = step.nodeName()
         if name not in _STEPS.split():
-            raise Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise RefusedPlan(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         _check_expressions(step)
         if name == "Aggregate":
             _check_aggregates(step)
         if name == "Deduplicate" and step.keys().size() < step.output().size():
-            raise Refused("it drops duplicates by some of its columns")
+            raise RefusedPlan("it drops duplicates by some of its columns")
         if name == "Union" and unit is not None:
             _check_union(step, unit, casts)
     below = plan.subqueriesAll()
@@ -115,7 +115,7 @@ def _steps(plan: Any) -> Iterator[Any]:
 
 def _check_expressions(step: Any) -> None:
     if found := _CHANGING.search(step.expressions().mkString(" ; ").lower() + " "):
-        raise Refused(f"it has {found[1]!r}, which is not on the list")
+        raise RefusedPlan(f"it has {found[1]!r}, which is not on the list")
 
 
 def _check_aggregates(step: Any) -> None:
@@ -123,7 +123,7 @@ def _check_aggregates(step: Any) -> None:
     for i in range(expressions.size()):
         for found in _aggregates(expressions.apply(i)):
             if found.lower() not in _AGGREGATES:
-                raise Refused(f"it has {found!r}, which is not on the list")
+                raise RefusedPlan(f"it has {found!r}, which is not on the list")
 
 
 def _aggregates(expression: Any) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _check_union(step: Any, unit: str, companion: Any) -> None:
         if child.nodeName() != "Project":
             continue
         if any(_is_widened(child.projectList().apply(j), companion) for j in places):
-            raise Refused("parts of a union store its units in different types")
+            raise RefusedPlan("parts of a union store its units in different types")
 
 
 def _is_widened(expression: Any, companion: Any) -> bool:
@@ -167,13 +167,13 @@ def check_text(text: str) -> None:
     analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
     lines = analysed.strip().splitlines()[1:]
     if not lines:
-        raise Refused("its plan is not shown")
+        raise RefusedPlan("its plan is not shown")
     for line in lines:
         step = line.lstrip(" :+-")
         name = step.partition(" ")[0].partition("[")[0]
         if name not in _STEPS.split() or name in {"Aggregate", "Deduplicate", "Union"}:
-            raise Refused(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise RefusedPlan(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         if name in {"Project", "Filter", "Join", "Sort"} and (
             " more fields" in step or set(_FUNCTION.findall(step)) - {"cast", "isnotnull", "isnull"}
         ):
-            raise Refused("it computes columns")
+            raise RefusedPlan("it computes columns")

@@ -40,12 +40,12 @@ from admeasure.sources.spark.task import (
     KEPT_FIELDS,
     Encode,
     Keep,
+    ScanTally,
     Seen,
-    Tally,
     add_up,
     unpack,
 )
-from admeasure.sources.spark.values import Layout
+from admeasure.sources.spark.values import ShippedColumns
 from admeasure.sparse import SparseCounts
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class _Table:
         lacks are left out of it."""
         is_kept = self._kept is not None
         names = self._present(self.schema.names if is_kept else names)
-        tally = Tally(
+        tally = ScanTally(
             self._layout(names),
             tuple(dense),
             tuple(sparse),
@@ -255,15 +255,15 @@ class _Table:
         return self._limited(names) if self._has_unit else self._values(names)
 
     def _values(self, names: Columns) -> DataFrame:
-        """The named columns, laid out by `Layout`; nothing else is read."""
+        """The named columns, laid out by `ShippedColumns`; nothing else is read."""
         from pyspark.sql import functions as F
 
         stored = self._stored(names) or [F.lit(0).alias("row")]
         return self._frame.select(*stored, *self._flags())
 
-    def _layout(self, names: Columns) -> Layout:
+    def _layout(self, names: Columns) -> ShippedColumns:
         stored = [self._types[self._names.index(name)].typeName() for name in names]
-        return Layout.of([self.schema.column(name) for name in names], stored)
+        return ShippedColumns.of([self.schema.column(name) for name in names], stored)
 
     def _stored(self, names: Columns) -> list[Column]:
         from pyspark.sql import functions as F

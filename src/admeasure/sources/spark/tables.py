@@ -59,7 +59,7 @@ _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "maxResultSize")
 
 
 @dataclass(frozen=True)
-class Address:
+class SparkAddress:
     """A table or a path (one of them), and how to reach it."""
 
     path: str | None
@@ -90,11 +90,11 @@ class SparkTable:
     keep: bool = True
 
 
-def parse(address: str) -> Address:
+def parse(address: str) -> SparkAddress:
     """Read an address.
 
     >>> parse("spark:///data/people.parquet")
-    Address(path='/data/people.parquet', table=None, format='parquet', master=None, keep=True)
+    SparkAddress(path='/data/people.parquet', table=None, format='parquet', master=None, keep=True)
     >>> parse("spark:shop.people?master=local[2]").table
     'shop.people'
     """
@@ -128,12 +128,12 @@ def parse(address: str) -> Address:
     if table is not None:
         if form is not None:
             raise UsageError("A table has its own format. Leave out format=.")
-        return Address(None, table, None, master, keep)
+        return SparkAddress(None, table, None, master, keep)
     if form is None and found is None:
         raise UsageError(
             f"The suffix of the path names no format. Add ?format= {' | '.join(FORMATS)}."
         )
-    return Address(place, None, form or found, master, keep)
+    return SparkAddress(place, None, form or found, master, keep)
 
 
 def _options(query: str) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _order(frame: DataFrame, given: Any) -> Column:
     return frame["`" + given.replace("`", "``") + "`"]
 
 
-def _open(session: SparkSession, address: Address, *, merge: bool) -> SparkTable:
+def _open(session: SparkSession, address: SparkAddress, *, merge: bool) -> SparkTable:
     if address.table is not None:
         return SparkTable(session.table(address.table), address.words)
     assert address.path is not None

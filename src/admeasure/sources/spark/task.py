@@ -1,9 +1,9 @@
 """What runs in Spark's executors: rows to codes, codes to counts, counts to sums.
 
 A task reads Arrow batches of the needed columns, encodes them by the schema's own encoder and
-counts all marginals in one pass (`Tally`); what leaves it are counts and which rules are broken.
-Or codes stay in the executor (`Keep`) and are counted from there. The counts of all tasks meet in
-one reduction (`add_up`). Everything here is a function of its input alone, so that a task that
+counts all marginals in one pass (`ScanTally`); what leaves it are counts and the broken rules. Or
+codes stay in the executor (`Keep`) and are counted from there. The counts of all tasks meet in one
+reduction (`add_up`). Everything here is a function of its input alone, so that a task that
 Spark runs twice, or again after a machine was lost, changes nothing.
 
 Counts are exact and private. A failure says its kind alone: its text could quote the table.
@@ -25,7 +25,7 @@ from admeasure.sources.count import BLOCK_ROWS, Counter
 from admeasure.sources.spark.codes import pack as pack_codes
 from admeasure.sources.spark.codes import unpack as unpack_codes
 from admeasure.sources.spark.pairs import Pairs
-from admeasure.sources.spark.values import Layout, NotText
+from admeasure.sources.spark.values import NotText, ShippedColumns
 
 CHUNK = 32_768
 """Cells of counts that travel together: the key of the reduction is the chunk's number."""
@@ -61,12 +61,12 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Tally:
+class ScanTally:
     """Counting of one scan. Batches hold the columns as `layout` says, or as codes c0, c1, … where
     `is_coded`, or what `Keep` made of them where `is_kept`. `rows` is a hint for the plan of the
     counter."""
 
-    layout: Layout
+    layout: ShippedColumns
     dense: tuple[Columns, ...]
     sparse: tuple[Columns, ...] = ()
     rows: int | None = None
@@ -146,10 +146,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Keep:
-    """Batches as `Tally` reads them to records of codes, of all columns. Spark takes equal plans
-    for one, so that `name` keeps two sources of a table from letting go of each other's codes."""
+    """Batches as `ScanTally` reads them to records of codes, of all columns. Spark takes equal
+    plans for one, so that `name` keeps two sources of a table from letting go of each other's
+    codes."""
 
-    layout: Layout
+    layout: ShippedColumns
     is_coded: bool
     name: str
 
@@ -171,7 +172,7 @@ class Encode:
     """Batches of values to batches of codes, before a window that limits the rows of a unit.
     `passed` are the columns that go through; a value that is refused has its mark for a code."""
 
-    layout: Layout
+    layout: ShippedColumns
     passed: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -219,7 +220,7 @@ def add_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def unpack(
-    batches: Iterable[pa.RecordBatch], tally: Tally
+    batches: Iterable[pa.RecordBatch], tally: ScanTally
 ) -> tuple[Seen, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
     """The reduction's rows, on the driver: what was seen, the arrays of the dense marginals, and
     codes and counts of the sparse ones."""
@@ -252,7 +253,7 @@ def _head_of(columns: Sequence[Column]) -> int:
 
 
 def _codes(
-    table: pa.Table, layout: Layout, head: np.ndarray, *, is_coded: bool
+    table: pa.Table, layout: ShippedColumns, head: np.ndarray, *, is_coded: bool
 ) -> dict[str, np.ndarray] | None:
     """The codes of a block; its rows and what it breaks are noted in `head`."""
     head[0] += table.num_rows

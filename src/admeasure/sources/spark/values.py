@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from admeasure.schema.column import Column
 from admeasure.schema.encode import marks
-from admeasure.schema.frames import Frame, Stored
+from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.sources.spark.digits import Packing, packing
 
 TEXT_END, NO_TEXT = b"\xff", b"\xfe"
@@ -37,7 +37,7 @@ class NotText(ValueError):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShippedColumns:
     """How columns travel: those of `packing` as digits, those of `texts` together, others alone."""
 
     columns: tuple[Column, ...]
@@ -45,7 +45,7 @@ class Layout:
     texts: tuple[int, ...]
 
     @classmethod
-    def of(cls, columns: Sequence[Column], stored: Sequence[str]) -> Layout:
+    def of(cls, columns: Sequence[Column], stored: Sequence[str]) -> ShippedColumns:
         """For columns stored in the types that Spark gives these names to."""
         packed = packing(columns, stored)
         rest = [i for i, kind in enumerate(stored) if kind == "string" and i not in packed.places]
@@ -138,7 +138,7 @@ def _occurring(index: np.ndarray, distinct: list, column: Column) -> Marked:
     index = np.ascontiguousarray(index)
     occurs = np.flatnonzero(np.bincount(index, minlength=len(distinct)))
     table = np.zeros(len(distinct), np.int32)
-    table[occurs] = marks(column, Stored("object", [distinct[k] for k in occurs]))
+    table[occurs] = marks(column, StoredColumn("object", [distinct[k] for k in occurs]))
     return _only(table, index), index
 
 

@@ -5,8 +5,8 @@
     snowflake://USER[:PASSWORD]@ACCOUNT/DATABASE/SCHEMA?table=TABLE[&warehouse=…&role=…]
 
 A table is named as it is stored, case and all; `"a.b".c` names a table of a schema with a dot.
-A password may stand in an address, and is shown nowhere: messages are made of `Address.words`, and
-of an address as it was given of `admeasure.sources.address.printable`.
+A password may stand in an address, and is shown nowhere: messages are made of its
+`words`, and of an address as it was given of `admeasure.sources.address.printable`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IPV6 = re.compile(r"[0-9a-fA-F]*:[0-9a-fA-F:.]*")
 
 
 @dataclass(frozen=True)
-class Address:
+class WarehouseAddress:
     """The parts of an address. The password does not show in its `repr`."""
 
     kind: str
@@ -55,7 +55,7 @@ class Address:
         return f"{self.kind}://{host}{port}/{'/'.join(map(_plain, self.path))}"
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> WarehouseAddress:
     """The parts of an address; a UsageError, without the address, where it has another form."""
     kind = url.partition(":")[0].lower()
     kind = "postgres" if kind == "postgresql" else kind
@@ -85,7 +85,7 @@ def parse(url: str) -> Address:
     host = parts.netloc.rpartition("@")[2] if kind == "bigquery" else parts.hostname
     if not host and "host" not in query:
         raise wrong from None
-    return Address(
+    return WarehouseAddress(
         kind=kind,
         host=unquote(host or query["host"]),
         path=path,

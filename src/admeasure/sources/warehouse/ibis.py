@@ -17,10 +17,10 @@ from admeasure.errors import DataError, UsageError
 from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
 from admeasure.sources.dialect import Dialect, Stored
-from admeasure.sources.warehouse.address import Address
+from admeasure.sources.warehouse.address import WarehouseAddress
 from admeasure.sources.warehouse.dialects.bigquery import BigQuery
 from admeasure.sources.warehouse.dialects.snowflake import Snowflake
-from admeasure.sources.warehouse.views import Refused, check, refusal
+from admeasure.sources.warehouse.views import RefusedQuery, check, refusal
 
 DIALECTS: dict[str, type[Dialect]] = {"bigquery": BigQuery, "snowflake": Snowflake}
 _BATCH_ROWS = 100_000
@@ -38,7 +38,7 @@ class IbisDatabase:
             query = self._backend.compile(table)
         try:
             check(query, self._backend.name, lambda _: None)
-        except Refused as refused:
+        except RefusedQuery as refused:
             raise refusal(words, refused) from None
         self.relation = f"({query}) AS stored"
 
@@ -105,7 +105,7 @@ def stored(name: str, dtype: Any, *, wide: bool) -> Stored:
     return Stored(name, storage, str(dtype), is_direct=storage is Storage.TEXT)
 
 
-def connected(address: Address) -> IbisDatabase:
+def connected(address: WarehouseAddress) -> IbisDatabase:
     """The table of an address."""
     import ibis
 

@@ -25,10 +25,10 @@ from sqlglot import exp
 from admeasure.errors import AdmeasureError, DataError, ResourceError
 from admeasure.schema.values import quoted
 from admeasure.sources.dialect import Stored
-from admeasure.sources.warehouse.address import Address
+from admeasure.sources.warehouse.address import WarehouseAddress
 from admeasure.sources.warehouse.dialects.postgres import Postgres, cut_name, stored
 from admeasure.sources.warehouse.query import NotComparable
-from admeasure.sources.warehouse.views import Refused, check, refusal
+from admeasure.sources.warehouse.views import RefusedQuery, check, refusal
 
 _PATIENCE_SECONDS = 15
 _HEADER_BYTES = 19
@@ -51,7 +51,7 @@ AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 class PostgresDatabase:
     """One table of one database. `columns` are its columns in stored order."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: WarehouseAddress) -> None:
         self.address = address
         self.words = address.words
         self._connection = _connect(_parameters(address), address)
@@ -67,7 +67,7 @@ class PostgresDatabase:
         """The rows of a query, over a connection of its own to the same database."""
         info = connection.info
         database = cls.__new__(cls)
-        database.address = Address(
+        database.address = WarehouseAddress(
             "postgres", info.host, (info.dbname,), ("query",), info.user, info.port
         )
         database.words = f"the ibis table of {database.address.place}"
@@ -103,7 +103,7 @@ class PostgresDatabase:
     def _or_closed(self) -> Iterator[None]:
         try:
             yield
-        except Refused as refused:
+        except RefusedQuery as refused:
             self.close()
             raise refusal(self.words, refused) from None
         except BaseException:
@@ -128,10 +128,12 @@ class PostgresDatabase:
         with self._guarded() as cursor:
             found = cursor.execute(_RELATION.encode(), [name]).fetchone()
         if found is None:
-            raise Refused("it reads what is no table of the database")
+            raise RefusedQuery("it reads what is no table of the database")
         oid, kind, has_equal_texts = found
         if has_equal_texts:
-            raise Refused("it reads texts with a collation, of which any spelling may be taken")
+            raise RefusedQuery(
+                "it reads texts with a collation, of which any spelling may be taken"
+            )
         if kind == "v":
             self._check_view(oid)
 
@@ -259,7 +261,7 @@ def _joined(blocks: Any, item: int) -> Iterator[bytearray]:
         yield held[:whole]
 
 
-def _parameters(address: Address) -> dict[str, Any]:
+def _parameters(address: WarehouseAddress) -> dict[str, Any]:
     ours = {"statement_timeout", "host"}
     return {
         "host": address.host,
@@ -272,7 +274,7 @@ def _parameters(address: Address) -> dict[str, Any]:
     }
 
 
-def _connect(parameters: dict[str, Any], address: Address) -> psycopg.Connection:
+def _connect(parameters: dict[str, Any], address: WarehouseAddress) -> psycopg.Connection:
     given = {name: value for name, value in parameters.items() if value is not None}
     given |= {"client_encoding": "utf8", "application_name": "admeasure"}
     try:
@@ -286,7 +288,7 @@ def _connect(parameters: dict[str, Any], address: Address) -> psycopg.Connection
     return connection
 
 
-def _why_not(address: Address) -> str:
+def _why_not(address: WarehouseAddress) -> str:
     """Why no connection was made, found out anew: what the driver says may hold the password."""
     port = address.port or 5432
     if not address.host.startswith("/"):

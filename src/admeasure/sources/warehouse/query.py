@@ -1,7 +1,7 @@
 """The statements that a warehouse runs: which rules are broken, and how many rows each cell has.
 
-`Table` puts the encoder's expressions together for one table. Every statement reads the schema's
-columns and the unit's only, and returns aggregates: rows do not leave.
+`WarehouseTable` puts the encoder's expressions together for one table. Every statement reads the
+schema's columns and the unit's only, and returns aggregates: rows do not leave.
 
 - `sound` counts the rows and, of each column, the values with a level.
 - `broken` says for each column and rule whether a row breaks it.
@@ -36,7 +36,7 @@ class NotComparable(DataError):
 
 
 @dataclass(frozen=True)
-class Table:
+class WarehouseTable:
     """What stands after FROM, and how its columns are stored."""
 
     dialect: Dialect

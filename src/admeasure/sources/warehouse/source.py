@@ -39,7 +39,7 @@ from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
 from admeasure.sources.warehouse.address import parse
-from admeasure.sources.warehouse.query import NOWHERE, NotComparable, Table
+from admeasure.sources.warehouse.query import NOWHERE, NotComparable, WarehouseTable
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
 
 JOINT_CELLS = 16_384
@@ -191,7 +191,7 @@ class WarehouseSource:
         absent = {problem.column for problem in self._absent}
         self._present = tuple(name for name in schema.names if name not in absent)
         names = [name for name in wanted if name not in absent]
-        self._table = Table(
+        self._table = WarehouseTable(
             database.dialect,
             database.relation,
             tuple(database.stored(names)),

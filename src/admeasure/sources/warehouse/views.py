@@ -49,19 +49,19 @@ _BESIDE = (exp.From, exp.Join, exp.In, exp.Any, exp.Exists, exp.SetOperation, ex
 """Where a subquery may give any number of rows."""
 
 
-class Refused(Exception):
+class RefusedQuery(Exception):
     """What a query does that is not on the list."""
 
 
 def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> None:
-    """Raises `Refused` unless a query gives the same rows at every scan. `relation` is called with
-    every table and view that it reads."""
+    """Raises `RefusedQuery` unless a query gives the same rows at every scan. `relation` is called
+    with every table and view that it reads."""
     try:
         parsed = sqlglot.parse(query, read=dialect)
     except SqlglotError:
-        raise Refused("its query cannot be parsed") from None
+        raise RefusedQuery("its query cannot be parsed") from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
-        raise Refused("its query cannot be parsed")
+        raise RefusedQuery("its query cannot be parsed")
     named = {cte.alias for cte in parsed[0].find_all(exp.CTE)}
     allowed, names = set(_QUERIES.split()), set(_NAMES.split())
     for node in parsed[0].walk():
@@ -70,7 +70,7 @@ def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> No
             continue
         if kind not in allowed:
             known = node.name if kind == "Anonymous" else kind
-            raise Refused(_WORDS.get(kind, f"it has {known!r}, which is not on the list"))
+            raise RefusedQuery(_WORDS.get(kind, f"it has {known!r}, which is not on the list"))
         _look(node)
         if isinstance(node, exp.Table) and not (node.name in named and not node.db):
             relation(node)
@@ -79,19 +79,19 @@ def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> No
 def _look(node: Any) -> None:
     match node:
         case exp.Table() if not isinstance(node.this, exp.Identifier):
-            raise Refused("it calls a table function")
+            raise RefusedQuery("it calls a table function")
         case exp.With() if node.args.get("recursive"):
-            raise Refused("it is recursive")
+            raise RefusedQuery("it is recursive")
         case exp.Distinct() if node.args.get("on"):
-            raise Refused("it has DISTINCT ON")
+            raise RefusedQuery("it has DISTINCT ON")
         case exp.Column() if node.name.lower() in _PLACES:
-            raise Refused("it reads the place of a row")
+            raise RefusedQuery("it reads the place of a row")
         case exp.DataType() if node.this == exp.DataType.Type.USERDEFINED:
-            raise Refused("it casts to a type that is not built in")
+            raise RefusedQuery("it casts to a type that is not built in")
         case exp.Subquery() | exp.Select() if not _many(node):
-            raise Refused("it takes a single value from a subquery")
+            raise RefusedQuery("it takes a single value from a subquery")
         case exp.Join() if node.method:
-            raise Refused("it joins by position or by the nearest value")
+            raise RefusedQuery("it joins by position or by the nearest value")
 
 
 def _many(node: Any) -> bool:
