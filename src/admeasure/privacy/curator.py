@@ -44,6 +44,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
 from admeasure.privacy.race import ArrayScores
 from admeasure.privacy.reading import Ahead
+from admeasure.privacy.recoded import Recoded
 from admeasure.privacy.scores.score import Score, StreamedScore
 from admeasure.privacy.truth import HOST_BYTES, Lent, of_cells
 from admeasure.queries import (
@@ -55,6 +56,7 @@ from admeasure.queries import (
     from_record,
     to_record,
 )
+from admeasure.schema import Schema
 from admeasure.unit import Unit
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Curator:
         self.journal = Journal() if journal is None else journal
         self._source = source
         self._noise = noise
-        self._keep_cells = keep_bytes // 8
+        self._keep_bytes, self._keep_cells = keep_bytes, keep_bytes // 8
         part = 8 if source.in_memory else 1  # there, another pass costs little
         self._batch_cells = min(BATCH_CELLS, self._keep_cells // part)
         self._cache: dict[Columns, np.ndarray] = {}
@@ -129,6 +131,12 @@ class Curator:
     def remaining(self) -> Cost:
         """The budget that is left."""
         return self.ledger.remaining
+
+    def recoded(self, schema: Schema) -> Curator:
+        """A curator of the same table in the coarser levels of `schema`, for what is left of the
+        budget. Releases nothing; the schema follows from what was released."""
+        source = Recoded(self._source, schema)
+        return Curator(source, self.ledger, self._noise, self.journal, keep_bytes=self._keep_bytes)
 
     def measure(
         self,

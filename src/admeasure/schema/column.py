@@ -78,6 +78,11 @@ class Column(Part):
         return np.dtype(np.uint8 if self.levels <= 256 else np.uint16)
 
     @property
+    def is_open(self) -> bool:
+        """Whether its levels are still to be found, by a charged step of a run."""
+        return False
+
+    @property
     def grid(self) -> OrdinalGrid | RealGrid | None:
         """The bins of a column that has any."""
         return None

@@ -21,7 +21,7 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.values import quoted
 from admeasure.unit import Neighbours, Unit
 
@@ -127,7 +127,13 @@ class Schema(Part):
         return dumps(self)
 
     @cached_property
+    def open_columns(self) -> tuple[Ordered, ...]:
+        """The columns whose bins are found by a run, for a charge."""
+        return tuple(c for c in self.columns if isinstance(c, Ordered) and c.is_open)
+
+    @cached_property
     def domain(self) -> Domain:
+        """Names and level counts; of an open column the most that it may come to have."""
         return Domain.of({c.name: c.levels for c in self.columns})
 
     @cached_property
@@ -204,6 +210,12 @@ class Schema(Part):
                 "Remove its [[column]], or the unit_column."
             )
         for entry in self.zero:
+            if {c.name for c in self.open_columns} & set(entry.columns):
+                found.append(
+                    "A [[zero]] names a column whose bins are private, so nobody knows its levels "
+                    "yet. Give the column `bins = …` or `edges = […]`, or leave out the [[zero]]."
+                )
+                continue
             try:
                 self._zero(entry)
             except SchemaError as error:

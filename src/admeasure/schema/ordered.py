@@ -8,9 +8,15 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
+from admeasure.errors import SchemaError
 from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -19,6 +25,10 @@ from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_t
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
 
 MAX_WHOLE = 2**53
+PRIVATE = "private"
+MOST_BINS = 32
+"""Of a column whose bins are private: all that is checked and planned before they are known."""
+
 MISSING_LEVEL = "lists a missing value that is one of its levels. Keep it in one place"
 
 
@@ -29,21 +39,23 @@ def _iso_date(value: Any) -> Any:
     return (values.date_from_text(value) or value) if isinstance(value, str) else value
 
 
-def _not_private(value: Any) -> Any:
-    if value == "private":
-        raise PydanticCustomError(
-            "reserved",
-            'asks for `bins = "private"`, which this version does not have. '
-            "Give a number of bins, or `edges = […]`",
-        )
-    return value
+def _or_private(value: Any, number: ValidatorFunctionWrapHandler) -> Any:
+    return value if value == PRIVATE else number(value)
 
 
 Whole = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
 Day = Annotated[datetime.date, BeforeValidator(_iso_date)]
 Bins = Annotated[
-    int, Field(ge=1, description="Bins of equal width."), BeforeValidator(_not_private)
+    int,
+    Field(ge=1),
+    WrapValidator(_or_private),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"const": PRIVATE}],
+            "description": 'Bins of equal width; or "private": found by the run, for a charge.',
+        }
+    ),
 ]
 Clamp = Annotated[
     bool, Field(description="Values outside the bounds go to the first or last level.")
@@ -65,6 +77,30 @@ class Ordered(Column):
     reads: ClassVar[Reads]
     stored_as: ClassVar[tuple[Storage, ...]]
     """Besides as texts."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.bins == PRIVATE
+
+    def _open_problems(self) -> Iterator[str]:
+        """What can be said of a column before its bins are found, from its fine grid."""
+        if self.edges is not None:
+            yield "has both bins and edges. Keep one of them"
+            return
+        found = list(self.range_problems(needs_bins=False))
+        yield from found
+        if not found:
+            from admeasure.schema.private_bins import fine_problems
+
+            yield from fine_problems(self)
+
+    def _unless_open(self) -> None:
+        if self.is_open:
+            raise SchemaError(
+                f"Column {values.quoted(self.name)} has private bins, which a fit finds. Where "
+                "they must be known before, for a public table, a predicate or a comparison, give "
+                "it `bins = …` or `edges = […]`, or use the schema of a release."
+            )
 
     @cached_property
     def missing_read(self) -> frozenset[int | float]:
@@ -132,6 +168,7 @@ class _Whole(Ordered):
 
     @cached_property
     def _cuts(self) -> OrdinalGrid:
+        self._unless_open()
         if self.edges is not None:
             return OrdinalGrid.cut([self._ordinal(e) for e in self.edges], clamp=self.clamp)
         low, high = self._ordinal(self.minimum), self._ordinal(self.maximum)
@@ -145,7 +182,11 @@ class _Whole(Ordered):
     def regular(self) -> int:
         if self.edges is not None:
             return len(self.edges) - 1
-        return self.bins or self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
+        return min(MOST_BINS, self._span) if self.is_open else self.bins or self._span
+
+    @property
+    def _span(self) -> int:
+        return self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
 
     def _ordinal(self, value: Any) -> int:
         raise NotImplementedError
@@ -158,15 +199,16 @@ class _Whole(Ordered):
         return self._show(first) if first == last else f"{self._show(first)} to {self._show(last)}"
 
     def whole_problems(self) -> Iterator[str]:
+        if self.is_open:
+            yield from self._open_problems()
+            return
         found = list(self.range_problems(needs_bins=False))
         yield from found
         if found:
             return
-        if self.bins is not None:
-            span = self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
-            if self.bins > span:
-                yield f"has {self.bins:,} bins for {span:,} values. Use at most one bin a value"
-                return
+        if self.bins is not None and self.bins > self._span:
+            yield f"has {self.bins:,} bins for {self._span:,} values. Use at most one bin a value"
+            return
         too_many = list(super().problems())
         yield from too_many or self._empty_level_problems()
 
@@ -266,6 +308,7 @@ class NumberColumn(Ordered):
 
     @cached_property
     def _cuts(self) -> RealGrid:
+        self._unless_open()
         if self.edges is not None:
             return RealGrid.cut(self.edges, clamp=self.clamp)
         assert self.minimum is not None
@@ -275,6 +318,8 @@ class NumberColumn(Ordered):
 
     @property
     def regular(self) -> int:
+        if self.is_open:
+            return MOST_BINS
         return (self.bins or 0) if self.edges is None else len(self.edges) - 1
 
     def regular_label(self, code: int) -> str:
@@ -282,6 +327,9 @@ class NumberColumn(Ordered):
         return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
 
     def problems(self) -> Iterator[str]:
+        if self.is_open:
+            yield from self._open_problems()
+            return
         found = list(self.range_problems(needs_bins=True)) or list(super().problems())
         yield from found
         if not found and not self.grid.is_resolved:

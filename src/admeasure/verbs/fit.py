@@ -23,6 +23,7 @@ from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.auto import Auto
+from admeasure.planning import bought
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
@@ -36,6 +37,7 @@ from admeasure.run import ChargeTo, Request, Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
+from admeasure.schema.private_bins import fine
 from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_source
 from admeasure.terminal.bars import Bar, first_used, is_shown
@@ -134,7 +136,7 @@ def fit(
         with watch.armed():
             source = open_source(
                 data,
-                schema,
+                fine(schema),
                 memory_megabytes=watch.limits.reading_megabytes(),
                 cache=cache,
                 progress=_all_of(read if is_shown(progress) else None, reading),
@@ -145,8 +147,8 @@ def fit(
             keep = watch.limits.keeping_bytes(HOST_BYTES)
             curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
             with watch.armed(strict=source.in_memory):
-                outcome = mechanism.run(curator, workload, schema.zeros)
-                release = _release(request, outcome, curator, watch)
+                found, outcome = bought.run(mechanism, curator, workload, schema)
+                release = _release(replace(request, schema=found), outcome, curator, watch)
             run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)

@@ -10,6 +10,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
+from admeasure.planning import bought
 from admeasure.privacy.cost import Cost, budget_of
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
@@ -22,6 +23,9 @@ from admeasure.verbs.given import (
     workload_of,
 )
 
+BOUGHT = (
+    "Columns with private bins are counted as if they had the most bins that they may come to have."
+)
 TOO_LARGE = "This machine has less memory than that at present: here, fit would refuse."
 
 
@@ -86,7 +90,10 @@ def plan(
     chosen = given_public(choice.mechanism, public, schema)
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
-    made = chosen.plan(schema.domain, asked, schema.unit, budget, rows)
+    items, left = bought.divide(schema, budget)
+    made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
+    if items:
+        made = replace(made, items=(*items, *made.items), notes=(*made.notes, BOUGHT))
     least = chosen.needs(schema.domain, asked)
     made = replace(made, megabytes=max(made.megabytes, least), notes=(*choice.notes, *made.notes))
     if least > Limits().room():

@@ -1,0 +1,368 @@
+"""A domain that is bought: the fine grid, the cut, the recoding, the charge, the resumed run."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import admeasure
+from admeasure.auditing.release import audit_release
+from admeasure.auditing.replay import compare
+from admeasure.errors import AdmeasureError, SchemaError
+from admeasure.mechanisms import build
+from admeasure.planning import bought
+from admeasure.planning.mechanism import Mechanism, Outcome
+from admeasure.privacy.book import Book
+from admeasure.privacy.cost import Zcdp, budget_of
+from admeasure.privacy.journal import without_values
+from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.recoded import Recoded
+from admeasure.run import ChargeTo
+from admeasure.schema import Schema
+from admeasure.schema.ordered import MOST_BINS
+from admeasure.schema.private_bins import FINE_CELLS, cut, fine
+from admeasure.sources.files.source import DuckDBSource
+from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours
+from admeasure.workload import parse_workload
+
+TEXT = """
+[table]
+name = "stays"
+[privacy]
+unit = "person"
+[[column]]
+name = "age"
+type = "integer"
+minimum = 0
+maximum = 99
+bins = "private"
+missing_values = ["?"]
+[[column]]
+name = "cost"
+type = "number"
+minimum = -0.1
+maximum = 12.7
+bins = "private"
+clamp = true
+[[column]]
+name = "day"
+type = "date"
+minimum = 2020-01-01
+maximum = 2025-12-31
+bins = "private"
+[[column]]
+name = "sex"
+type = "string"
+enum = ["f", "m"]
+"""
+OPEN = Schema.loads(TEXT)
+FIRST_DAY = datetime.date(2020, 1, 1)
+
+
+def frame(rows: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    ages = rng.integers(0, 100, rows).astype(object)
+    ages[rng.random(rows) < 0.1] = None
+    edges = fine(OPEN).column("cost").grid.edges  # type: ignore[union-attr]
+    costs = np.where(rng.random(rows) < 0.5, rng.choice(edges, rows), rng.normal(6, 9, rows))
+    days = [FIRST_DAY + datetime.timedelta(days=int(d)) for d in rng.integers(0, 2192, rows)]
+    return {"age": ages, "cost": costs, "day": days, "sex": rng.choice(["f", "m"], rows)}
+
+
+def some_cut(seed: int) -> Schema:
+    rng = np.random.default_rng(seed)
+    cells = {}
+    for column in OPEN.open_columns:
+        size = fine(OPEN).column(column.name).regular
+        begins = rng.choice(np.arange(1, size), int(rng.integers(0, 20)), replace=False)
+        cells[column.name] = [0, *sorted(begins.tolist())]
+    return cut(OPEN, cells)
+
+
+MARGINALS = [(), ("age",), ("cost",), ("day",), ("age", "sex"), ("age", "cost"), ("cost", "day")]
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(0, 300), seed=st.integers(0, 10**6), dense=st.sampled_from([0, 1 << 22]))
+def test_fine_cells_add_up_to_what_the_bins_themselves_would_count(rows, seed, dense):
+    """Against the encoder, which reads every value anew by the schema with bins; half of the costs
+    lie on edges of the fine grid."""
+    table, coarse = frame(rows, seed), some_cut(seed)
+    view = Recoded(MemorySource(table, fine(OPEN)), coarse, dense_cells=dense)
+    plain = MemorySource(table, coarse)
+    for found, expected in zip(view.counts(MARGINALS), plain.counts(MARGINALS), strict=True):
+        assert np.array_equal(found, expected)
+    for found, expected in zip(view.sparse(MARGINALS), plain.sparse(MARGINALS), strict=True):
+        assert np.array_equal(found.codes, expected.codes)
+        assert np.array_equal(found.counts, expected.counts)
+
+
+def test_a_file_is_recoded_as_a_frame_is(tmp_path):
+    table, coarse = frame(200, 3), some_cut(3)
+    lines = ["age,cost,day,sex"]
+    for age, cost, day, sex in zip(*table.values(), strict=True):
+        lines.append(f"{'?' if age is None else age},{float(cost)!r},{day},{sex}")
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    source = DuckDBSource(str(tmp_path / "t.csv"), fine(OPEN))
+    found = Recoded(source, coarse).counts(MARGINALS)
+    expected = MemorySource(table, coarse).counts(MARGINALS)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@given(
+    st.lists(st.integers(-20, 400), min_size=1, max_size=200),
+    st.floats(0.1, 50),
+    st.integers(1, 20).map(lambda half: 2 * half),
+)
+def test_bins_are_few_ascend_and_none_but_a_single_cell_is_over_full(counts, sigma, most):
+    noisy = np.array(counts)
+    begins = bought.equal_masses(noisy, sigma, most)
+    assert begins[0] == 0
+    assert all(a < b for a, b in pairwise(begins))
+    assert begins[-1] < len(counts)
+    assert len(begins) <= most
+    mass = np.where(noisy > 2 * sigma, noisy, 0)
+    for low, high in pairwise([*begins, len(counts)]):
+        inside = mass[low:high]
+        assert np.count_nonzero(inside) <= 1 or inside.sum() <= 2 * mass.sum() / (most // 2) + 1e-6
+
+
+def test_a_heap_has_a_bin_of_its_own():
+    counts = np.full(100, 10)
+    counts[40] = 5000
+    begins = bought.equal_masses(counts, 1.0)
+    assert {40, 41} <= set(begins)
+
+
+def test_an_open_schema_is_written_and_read_back_and_says_how_large_it_may_become():
+    assert Schema.loads(OPEN.dumps()) == OPEN
+    assert OPEN.domain["age"] == MOST_BINS + 1
+    assert OPEN.domain["cost"] == MOST_BINS
+    assert fine(OPEN).domain.levels == (101, FINE_CELLS, FINE_CELLS, 2)
+    found = some_cut(1)
+    assert not found.open_columns
+    assert Schema.loads(found.dumps()) == found
+
+
+def test_a_column_of_one_value_has_one_bin():
+    one = Schema.loads(TEXT.replace("maximum = 99", "maximum = 0"))
+    begins = {c.name: [0] for c in one.open_columns}
+    assert cut(one, begins).column("age").regular == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("maximum = 99\n", ""), "has no maximum"),
+        (('missing_values = ["?"]', 'missing_values = ["7"]'), "missing value that is one of its"),
+        (("maximum = 12.7", "maximum = -0.1"), "edges that do not ascend"),
+        (('bins = "private"\nclamp', 'bins = "privat"\nclamp'), "whole number"),
+        (('bins = "private"\nmissing', 'edges = [0, 99]\nbins = "private"\nmissing'), "both bins"),
+    ],
+)
+def test_an_open_column_that_cannot_be_read_is_refused(change, said):
+    with pytest.raises(SchemaError, match=said):
+        Schema.loads(TEXT.replace(*change, 1))
+
+
+def test_a_zero_of_an_open_column_is_refused():
+    zero = '[[zero]]\ncolumns = ["age", "sex"]\nwhere = {age = 0, sex = "m"}\n'
+    with pytest.raises(SchemaError, match=r"\[\[zero\]\] names a column whose bins are private"):
+        Schema.loads(TEXT + zero)
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_a_fit_finds_bins_charges_for_them_and_releases_a_schema_that_has_them(name, tmp_path):
+    book = Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
+    release = admeasure.fit(
+        frame(3000, 1),
+        OPEN,
+        workload="all-2way",
+        mechanism=build(name, {}),
+        epsilon=1,
+        delta=1e-6,
+        out=tmp_path / "out",
+        charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+    )
+    assert not release.schema.open_columns
+    assert 4 < release.schema.domain["age"] <= MOST_BINS + 1
+    paid = {line.what: line.rho for line in release.certificate.charges}
+    share = float(budget_of(1, 1e-6) / 20 / 3)
+    for column in ("age", "cost", "day"):
+        assert paid[f"counts of fine cells of {column}, for its bins"] == pytest.approx(share)
+    assert any("bins" in note for note in release.certificate.notes)
+    assert audit_release(tmp_path / "out").holds
+    assert book.account("stays").left.rho == 0
+    rows = admeasure.Release.load(tmp_path / "out").sample_columns(50, seed=1)
+    assert set(rows) == {"age", "cost", "day", "sex"}
+
+
+def test_a_plan_says_what_the_bins_cost_and_the_run_pays_just_that():
+    made = admeasure.plan(OPEN, workload="all-2way", epsilon=1, delta=1e-6, mechanism="independent")
+    release = admeasure.fit(
+        frame(500, 2),
+        OPEN,
+        workload="all-2way",
+        mechanism=build("independent", {}),
+        epsilon=1,
+        delta=1e-6,
+        seed=1,
+    )
+    planned = Counter({str(item.cost.rho): 0 for item in made.plan.items})
+    for item in made.plan.items:
+        planned[str(item.cost.rho)] += item.times
+    results = [e for e in release.log if e["event"] != "intent"]
+    assert Counter(e["rho"] for e in results) == planned
+    assert {e["sigma"] for e in results} == {item.sigma for item in made.plan.items}
+
+
+def test_a_run_that_was_killed_after_its_bins_were_bought_goes_on_with_the_same_bins(tmp_path):
+    Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
+    asked: dict[str, Any] = {
+        "workload": "all-2way",
+        "mechanism": build("mst", {}),
+        "epsilon": 1,
+        "delta": 1e-6,
+        "out": tmp_path / "out",
+        "charge_to": ChargeTo(tmp_path / "book.db", "stays"),
+    }
+    heard: list[dict[str, Any]] = []
+
+    def stop(event: dict[str, Any]) -> None:
+        heard.append(event)
+        if len(heard) == 4:  # three columns' bins, and the first measurement on them
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        admeasure.fit(frame(2000, 4), OPEN, **asked, listeners=(stop,))
+    release = admeasure.fit(frame(2000, 4), OPEN, **asked, resume=True)
+    first = [without_values(e)["sha256"] for e in heard if e["event"] == "statistic"]
+    in_release = [e["sha256"] for e in release.log if e["event"] == "statistic"]
+    assert first == in_release
+    assert len(in_release) == 3
+    assert Book.open(tmp_path / "book.db").account("stays").left.rho == 0
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"public": frame(100, 9), "mechanism": build("pmw-pub", {})},
+        {"mechanism": build("mwem", {})},  # the domain of the most bins is too large for it
+    ],
+)
+def test_what_cannot_be_done_with_open_columns_is_refused_before_anything_is_charged(
+    asked, tmp_path
+):
+    book = Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
+    many = TEXT + "".join(
+        f'[[column]]\nname = "x{i}"\ntype = "integer"\nminimum = 0\nmaximum = 9\nbins = "private"\n'
+        for i in range(4)
+    )
+    with pytest.raises(AdmeasureError):
+        admeasure.fit(
+            frame(100, 1) | {f"x{i}": np.zeros(100, int) for i in range(4)},
+            Schema.loads(many),
+            workload="all-2way",
+            epsilon=1,
+            delta=1e-6,
+            out=tmp_path / "out",
+            charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+            **asked,
+        )
+    assert book.account("stays").spent.rho == 0
+    assert not list(tmp_path.glob("*out*"))
+
+
+# Neighbours: whatever bins one table would have got, nothing but noised numbers tells them apart.
+
+
+@dataclass(frozen=True)
+class Bought:
+    """A mechanism on a domain that it buys, as the replay runs mechanisms."""
+
+    mechanism: Mechanism
+    schema: Schema
+
+    def run(self, curator: Any, workload: Any, zeros: Any) -> Outcome:
+        return bought.run(self.mechanism, curator, workload, self.schema)[1]
+
+
+SMALL = """
+[table]
+name = "toy"
+[privacy]
+unit = "person"
+unit_column = "id"
+max_rows_per_unit = {rows}
+neighbours = "{relation}"
+[[column]]
+name = "a"
+type = "integer"
+minimum = 0
+maximum = 30
+bins = "private"
+[[column]]
+name = "b"
+type = "boolean"
+"""
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("name", ["mst", "independent"])
+def test_neighbours_differ_only_in_what_is_noised(name, relation, tally):
+    seen = []
+
+    @settings(
+        max_examples=12,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        database=None,
+    )
+    @given(st.data())
+    def check(data):
+        rows = data.draw(st.integers(1, 3))
+        schema = Schema.loads(SMALL.format(rows=rows, relation=relation.value))
+        row = st.tuples(st.integers(0, 30), st.booleans())
+        person = st.lists(row, min_size=1, max_size=rows + 1)
+        others = data.draw(st.lists(person, min_size=1, max_size=8))
+        pair = [others, [*others, data.draw(person)]]
+        if relation is Neighbours.REPLACE:
+            pair[0] = [*others, data.draw(person)]
+        tables = []
+        for people in pair:
+            cells = [(*r, i) for i, own in enumerate(people) for r in own]
+            columns = zip(*cells, strict=True)
+            given = {n: np.array(c) for n, c in zip(("a", "b", "id"), columns, strict=True)}
+            tables.append(MemorySource(given, fine(schema)))
+        workload = parse_workload("all-2way", schema.domain)
+        mechanism = Bought(build(name, {}), schema)
+        found = compare(mechanism, workload, *tables, Fraction(1), SeededNoise(rows))
+        assert not found.faults
+        assert any(m.event["event"] == "statistic" for m in found.moves)
+        seen.append(1)
+
+    check()
+    tally(f"pairs of neighbours, bins bought, {name}", len(seen))
+
+
+def test_the_sensitivity_of_fine_counts_is_that_of_a_marginal():
+    for relation, rows, expected in (
+        ("add-remove", 1, 1),
+        ("add-remove", 3, 9),
+        ("replace", 1, 2),
+        ("replace", 3, 18),
+    ):
+        schema = Schema.loads(SMALL.format(rows=rows, relation=relation))
+        (item,), left = bought.divide(schema, Zcdp(Fraction(1)))
+        assert item.sigma == pytest.approx((expected / (2 * float(item.cost))) ** 0.5)
+        assert item.cost + left == Zcdp(Fraction(1))
