@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from admeasure.privacy.book import Book as Book
     from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
-    from admeasure.run import ChargeTo as ChargeTo
+    from admeasure.request import ChargeTo as ChargeTo
     from admeasure.schema import Schema as Schema
     from admeasure.verbs.answer import answer as answer
     from admeasure.verbs.audit import audit as audit
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _NOUNS = {
     "Book": "privacy.book",
-    "ChargeTo": "run",
+    "ChargeTo": "request",
     "Limits": "limits",
     "Predicate": "queries",
     "Release": "release",

@@ -17,17 +17,15 @@ nobody can tell.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
 from admeasure.charges import Charges
 from admeasure.errors import (
@@ -37,19 +35,20 @@ from admeasure.errors import (
     ResourceError,
     UsageError,
 )
-from admeasure.limits import Limits
-from admeasure.mechanisms import Mechanism
-from admeasure.planning.mechanism import options_of
-from admeasure.privacy.book import Book, refuse_unless_private
+from admeasure.privacy.book import Book
 from admeasure.privacy.bookfile import UNUSABLE, BudgetInDoubt
-from admeasure.privacy.cost import Cost, budget_of
-from admeasure.privacy.journal import FileJournal, Journal, Mark, flush_folder, without_values
+from admeasure.privacy.cost import Cost
+from admeasure.privacy.journal import (
+    FileJournal,
+    Journal,
+    Mark,
+    flush_folder,
+    without_values,
+)
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
-from admeasure.release import Release, store
-from admeasure.schema import Schema
+from admeasure.release import store
+from admeasure.request import Request, Result
 from admeasure.untrusted import read_json
-from admeasure.workload import Workload
 
 SETTINGS, FINISHED, JOURNAL = "run.json", "finished.json", "journal.jsonl"
 
@@ -60,62 +59,7 @@ UNGUARDED = (
 )
 
 
-@dataclass(frozen=True)
-class ChargeTo:
-    """The data set of a budget book that a run is charged to."""
-
-    book: str | Path
-    dataset: str
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a steward asks for; valid, and complete but for the table."""
-
-    schema: Schema
-    workload: Workload
-    mechanism: Mechanism
-    epsilon: float
-    delta: float
-    seed: int | None = None
-    charge_to: ChargeTo | None = None
-    limits: Limits = field(default=Limits(), kw_only=True)
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
-    """What the certificate should say of the request, before what the run has to say."""
-
-    def __post_init__(self) -> None:
-        self.workload.validate(self.schema.domain)
-        self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
-        needs = self.mechanism.needs(self.schema.domain, self.workload)
-        self.limits.require(needs, self.mechanism.name)
-        if self.charge_to is not None:
-            refuse_unless_private(self.seed is None)
-        self.budget  # noqa: B018 - refuses what is no budget
-
-    @property
-    def budget(self) -> Cost:
-        return budget_of(self.epsilon, self.delta)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return options_of(self.mechanism)
-
-    def noise(self) -> Noise:
-        return ExactNoise() if self.seed is None else SeededNoise(self.seed)
-
-    def settings(self) -> dict[str, Any]:
-        """What must be the same when a run is resumed."""
-        charged = self.charge_to and [str(self.charge_to.book), self.charge_to.dataset]
-        return {
-            "mechanism": self.mechanism.name,
-            "options": self.options,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "seed": self.seed,
-            "schema": hashlib.sha256(self.schema.dumps().encode()).hexdigest(),
-            "workload": hashlib.sha256(self.workload.dumps().encode()).hexdigest(),
-            "ledger": charged,
-        }
+R = TypeVar("R", bound=Result)
 
 
 class Run:
@@ -157,23 +101,21 @@ class Run:
             return False
         return (self._folder / FINISHED).exists() and self._target.is_dir()
 
-    def complete(self) -> Release:
-        """What `finish` had left to do when it was interrupted."""
+    def complete(self, load: Callable[[Path], R]) -> R:
+        """What `finish` had left to do when it was interrupted; the result that it wrote."""
         assert self._folder is not None
         assert self._target is not None
         journal = FileJournal(self._folder / JOURNAL)
         try:
-            release = Release.load(self._target)
-            if list(release.log) != [without_values(event) for event in journal.events]:
-                raise UsageError(
-                    f"{self._target} is the release of another run. Move it away, then resume."
-                )
+            result = load(self._target)
+            if list(result.log) != [without_values(event) for event in journal.events]:
+                raise UsageError(f"{self._target} is of another run. Move it away, then resume.")
             spent = self._finished()
             self._settle(spent)
             self._drop()
         finally:
             journal.close()
-        return release
+        return result
 
     def _finished(self) -> Cost:
         """What the interrupted run had spent when it wrote its release."""
@@ -215,16 +157,16 @@ class Run:
         self._journal = journal
         return journal
 
-    def finish(self, release: Release) -> None:
-        """Write the release, then settle with the book, then drop the journal.
+    def finish(self, result: Result) -> None:
+        """Write the result, then settle with the book, then drop the journal.
 
-        A release that is not written anywhere is handed out also where the book cannot be told:
+        A result that is not written anywhere is handed out also where the book cannot be told:
         it is charged in full, and would be lost.
         """
         if self._target is not None and self._folder is not None:
             text = json.dumps({"spent": self.ledger.spent.to_record()})
             store.write_durably(self._folder / FINISHED, text.encode())
-            release.save(self._target, scratch=self._folder)
+            result.save(self._target, scratch=self._folder)
         try:
             self._settle(self.ledger.spent)
         except UNUSABLE as blocked:
@@ -242,7 +184,8 @@ class Run:
     ) -> None:
         unsettled = ""
         try:
-            if isinstance(error, ResourceError | MemoryError) and not _is_full(error):
+            stopped = isinstance(error, ResourceError | MemoryError) and not _is_full(error)
+            if stopped and self._request.gives_back:
                 if self._charges is not None:
                     self._charges.end_at(self._spent, self.ledger.total)
             elif error is not None and self._folder is None and self._charges is not None:
@@ -300,7 +243,7 @@ class Run:
             book=book,
             dataset=asked.charge_to.dataset,
             token=self._token,
-            mechanism=asked.mechanism.name,
+            mechanism=asked.name,
             place=str(self._target or "in memory"),
             epsilon=float(asked.epsilon),
             delta=float(asked.delta),
@@ -345,6 +288,8 @@ class Run:
         )
 
     def _charged(self, error: ResourceError) -> str:
+        if not self._request.gives_back:
+            return self._kept() if self._folder else "It cannot be continued."
         charged = f"It is charged for what it spent, {self._spent} of {self.ledger.total}."
         if self._folder is None:
             return charged

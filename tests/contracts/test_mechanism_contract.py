@@ -31,7 +31,7 @@ from admeasure.public import PublicTable
 from admeasure.queries import Cell, Marginal, Threshold
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit

@@ -27,7 +27,7 @@ from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp
 from admeasure.public import PublicTable
 from admeasure.queries import Marginal
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload

@@ -13,16 +13,17 @@ from scipy.optimize import linprog
 from admeasure.domain import Domain
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.evaluation.mixture import best_mixture_error
+from admeasure.families.mixture import Game, by_levels, exact, first_order
+from admeasure.privacy.best_mixture import TOLERANCE, BestMixtureError
 from admeasure.privacy.book import Book
 from admeasure.privacy.scores.score import GRID
 from admeasure.public import PublicTable
-from admeasure.public.mixture import Game, by_levels, exact, first_order
 from admeasure.queries import Marginal, Query, Threshold
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours, Unit
-from admeasure.verbs.screen import TOLERANCE, BestMixtureError, screen
+from admeasure.verbs.screen import screen
 from admeasure.workload import Workload, parse_workload
 
 DOMAIN = Domain(("a", "b", "c"), (3, 3, 2))
@@ -90,7 +91,7 @@ def test_products_are_the_same_with_the_matrix_and_without(monkeypatch) -> None:
     rng = np.random.default_rng(4)
     private, public = random_rows(rng, 50), PublicTable.from_codes(random_rows(rng, 20), DOMAIN)
     kept = game_of(public, private)
-    monkeypatch.setattr("admeasure.public.mixture.EXACT_ENTRIES", 0)
+    monkeypatch.setattr("admeasure.families.mixture.EXACT_ENTRIES", 0)
     counted = game_of(public, private)
     mu, v = rng.random(public.records), rng.normal(size=kept.answers.size) * kept.seen
     assert np.allclose(kept.product(mu), counted.product(mu), atol=1e-12)
@@ -102,8 +103,8 @@ def test_a_method_that_is_stopped_hands_its_bounds_to_the_next(kept, monkeypatch
     rng = np.random.default_rng(5)
     private, public = random_rows(rng, 200), PublicTable.from_codes(random_rows(rng, 9), DOMAIN)
     game = game_of(public, private)
-    monkeypatch.setattr("admeasure.public.mixture.MOST_LEVELS", 1)
-    monkeypatch.setattr("admeasure.public.mixture.LEVEL_STEPS", 3)
+    monkeypatch.setattr("admeasure.families.mixture.MOST_LEVELS", 1)
+    monkeypatch.setattr("admeasure.families.mixture.LEVEL_STEPS", 3)
     known = by_levels(game, 1e-4) if kept else None
     found = first_order(game, 1e-3, known=known)
     assert found.gap <= 1e-3
@@ -267,7 +268,7 @@ def test_the_noise_is_that_of_one_row_up_to_the_tolerance() -> None:
 def test_a_screening_that_passes_its_time_limit_releases_nothing_and_is_charged(
     tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("admeasure.public.mixture.EXACT_ENTRIES", 0)
+    monkeypatch.setattr("admeasure.families.mixture.EXACT_ENTRIES", 0)
     book = Book.create(tmp_path / "book.db", "toy", epsilon=5, delta=1e-6)
     charge_to = ChargeTo(tmp_path / "book.db", "toy")
     with pytest.raises(ResourceError, match="not certified in 1e-09 seconds"):

@@ -23,7 +23,7 @@ from admeasure.public import PublicTable
 from admeasure.public.read import read_public
 from admeasure.public.table import MAX_RECORDS
 from admeasure.release import Release
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.unit import Neighbours, Unit
 from admeasure.verbs.fit import fit

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from admeasure.errors import BudgetError
 from admeasure.mechanisms import build
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 

@@ -42,14 +42,16 @@ from admeasure.errors import AdmeasureError
 from admeasure.limits import Limits
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
+from admeasure.privacy.cost import budget_of
 from admeasure.privacy.journal import unpack, without_values
 from admeasure.privacy.noise import ExactNoise
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
+from admeasure.verbs.screen import Screening, screen
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(5).integers(0, 2, (3, 60))
@@ -139,12 +141,15 @@ class Place:
         """After a crash: the book can be read and holds at least what was released."""
         account = Book.open(self.book).account("toy")
         results = [e for e in self.journal() if e["event"] != "intent"]
-        released = sum((Fraction(e["rho"]) for e in results), Fraction(0))
-        if self.out.exists():
-            assert audit_release(self.out).holds
-            released = audit_release(self.out).spent.rho
+        released = self.released() if self.out.exists() else _paid(results)
         assert account.spent.rho >= released, "released more than was charged"
         return results
+
+    def released(self) -> Fraction:
+        """What the result that stands there says was spent."""
+        audit = audit_release(self.out)
+        assert audit.holds
+        return audit.spent.rho
 
     def check_finished(self, before: list[dict]) -> int:
         """After the end: a valid release, the book settled at it, nothing drawn unannounced."""
@@ -164,8 +169,12 @@ class Place:
         recorded = Counter(digest(self._noise(m)) for m in release.measurements)
         assert not recorded - drawn, "a result that was not drawn, or drawn once and used twice"
         assert sum(recorded.values()) <= sum(drawn.values()) <= len(intents)
-        kept = [e for e in release.log if e["event"] != "intent"][: len(before)]
-        for old, new in zip(before, kept, strict=True):
+        self._check_kept(before, [e for e in release.log if e["event"] != "intent"])
+
+    @staticmethod
+    def _check_kept(before: list[dict], results: list[dict]) -> None:
+        """What was on record before the run was resumed is in its result, unchanged."""
+        for old, new in zip(before, results[: len(before)], strict=True):
             if "values" in old:
                 digest_of_old = hashlib.sha256(unpack(old["values"]).tobytes()).hexdigest()
                 assert new["sha256"] == digest_of_old, "a recorded result changed"
@@ -177,6 +186,46 @@ class Place:
         """The noise in a measurement, since the table is known here."""
         (counts,) = TABLE.counts([measurement.query.columns])
         return measurement.values - measurement.query.answer(counts)
+
+
+class Screened(Place):
+    """A screening of public tables, in place of a release."""
+
+    def _fit(self, *, resume: bool, limits: Limits | None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            screen(
+                DATA,
+                {"same": DATA, "other": {name: values[:20] for name, values in DATA.items()}},
+                SCHEMA,
+                workload="all-2way",
+                epsilon=EPSILON,
+                delta=DELTA,
+                out=self.out,
+                charge_to=ChargeTo(self.book, "toy"),
+                resume=resume,
+            )
+
+    def released(self) -> Fraction:
+        return _paid(Screening.load(self.out).log)
+
+    def check_finished(self, before: list[dict]) -> int:
+        found = Screening.load(self.out)
+        account = Book.open(self.book).account("toy")
+        assert account.spent.rho == _paid(found.log) == Fraction(found.rho)
+        assert account.spent == budget_of(EPSILON, DELTA), "not the same total spend"
+        assert not partial_folder(self.out).exists()
+        results = [e for e in found.log if e["event"] != "intent"]
+        self._check_kept(before, results)
+        assert len(results) == 3  # the rows and two tables
+        drawn = Counter(self.draws.read_text().split())
+        intents = len(found.log) - len(results)
+        assert len(results) <= sum(drawn.values()) <= intents
+        return intents - len(results)
+
+
+def _paid(log) -> Fraction:
+    return sum((Fraction(e["rho"]) for e in log if e["event"] != "intent"), Fraction(0))
 
 
 def digest(values: np.ndarray) -> str:
@@ -274,7 +323,8 @@ class Campaign:
         self.counts: Counter[str] = Counter()
 
     def place(self) -> Place:
-        return Place(self.folder / str(self.counts["runs"]), self.mechanism)
+        kind = Screened if self.mechanism == "screen" else Place
+        return kind(self.folder / str(self.counts["runs"]), self.mechanism)
 
     def recover(self, place: Place, after: Callable[[Release], None] | None = None) -> None:
         """Continue whatever is left, or start anew where there is nothing to continue."""

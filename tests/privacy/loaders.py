@@ -22,7 +22,7 @@ from admeasure.privacy import events
 from admeasure.public.read import read_public
 from admeasure.release import Release
 from admeasure.reporting.facts import rounds
-from admeasure.run import Request, Run
+from admeasure.run import Run
 from admeasure.schema import Schema
 from admeasure.sources.files.tables import locate
 from admeasure.sources.warehouse.address import parse as parse_warehouse
@@ -30,7 +30,7 @@ from admeasure.studies import run
 from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
 from admeasure.studies.table import grid, summary
-from admeasure.verbs.fit import fit
+from admeasure.verbs.fit import FitRequest, fit
 from admeasure.workload import files, load_questions, parse_workload
 from admeasure.workload.history import parse_future
 
@@ -230,14 +230,20 @@ def interrupted_run(folder: Path) -> Loader:
         out = _release(folder, "gaussian", {})
     finally:
         Run._drop = drop
-    request = Request(TOY, parse_workload("all-2way", TOY.domain), build("gaussian"), 2.0, 1e-6)
+    request = FitRequest(
+        schema=TOY,
+        workload=parse_workload("all-2way", TOY.domain),
+        mechanism=build("gaussian"),
+        epsilon=2.0,
+        delta=1e-6,
+    )
     partial = out.with_name("gaussian.partial")
     files = {n: (partial / n).read_bytes() for n in ("run.json", "finished.json", "journal.jsonl")}
 
     def use() -> object:
         resumed = Run(request, out, resume=True)
         resumed._drop = lambda: None
-        return resumed.complete()
+        return resumed.complete(Release.load)
 
     return Loader(partial, files, use)
 

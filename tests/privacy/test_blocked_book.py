@@ -20,7 +20,7 @@ from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.release import Release
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 from admeasure.verbs.screen import screen
@@ -184,7 +184,7 @@ def test_a_screening_that_is_paid_for_is_shown(blocker, monkeypatch):
 def test_a_screening_that_ends_at_its_time_limit_says_what_it_is_charged(blocker, monkeypatch):
     """However many candidates it had come to."""
     cut_short = SimpleNamespace(error=0.0, gap=1.0)
-    monkeypatch.setattr("admeasure.verbs.screen.best_mixture", lambda *_, **__: cut_short)
+    monkeypatch.setattr("admeasure.privacy.best_mixture.best_mixture", lambda *_, **__: cut_short)
     with pytest.raises(ResourceError) as stopped:
         screened(blocker, time_limit=1e-9)
     assert "the whole budget of the screening is charged" in str(stopped.value)

@@ -18,7 +18,7 @@ from admeasure.errors import BudgetError
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 
@@ -140,7 +140,7 @@ if os.geteuid() == 0:
             break
     from admeasure.verbs.fit import fit  # imported before the rights to read it are given up
     from admeasure.mechanisms import build
-    from admeasure.run import ChargeTo
+    from admeasure.request import ChargeTo
     from admeasure.schema import Schema
     import duckdb, numpy, scipy.stats
     os.setegid(65534)
@@ -149,7 +149,7 @@ else:
     path.parent.chmod(0o555)
     from admeasure.verbs.fit import fit
     from admeasure.mechanisms import build
-    from admeasure.run import ChargeTo
+    from admeasure.request import ChargeTo
     from admeasure.schema import Schema
 try:
     fit({"a": [0, 1]}, Schema.coded("toy", {"a": 2}), workload="all-1way",

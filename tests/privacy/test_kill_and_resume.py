@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 MECHANISMS = ("aim", "mwem", "mst", "gaussian")
+RUNS = (*MECHANISMS, "screen")
 
 
 IN_MEMORY = Path("/dev/shm")
@@ -26,7 +27,7 @@ IN_MEMORY = Path("/dev/shm")
 
 
 def first(mechanism: str, stride: int) -> int:
-    return 1 + MECHANISMS.index(mechanism) % stride
+    return 1 + RUNS.index(mechanism) % stride
 
 
 def campaign(tmp_path: Path, *args: object) -> dict[str, int]:
@@ -49,7 +50,7 @@ def script(tmp_path: Path, *args: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", RUNS)
 def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(
     mechanism, tmp_path, times, tally
 ):
@@ -64,7 +65,7 @@ def test_a_kill_before_any_durable_step_loses_and_doubles_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", RUNS)
 def test_kills_at_random_moments_also_while_resuming_lose_and_double_nothing(
     mechanism, tmp_path, times, tally
 ):

@@ -27,7 +27,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.truth import HOST_BYTES
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 

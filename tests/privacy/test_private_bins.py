@@ -26,7 +26,7 @@ from admeasure.privacy.cost import Zcdp, budget_of
 from admeasure.privacy.journal import without_values
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.recoded import Recoded
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.schema.ordered import MOST_BINS
 from admeasure.schema.private_bins import FINE_CELLS, cut, fine

@@ -27,7 +27,7 @@ from admeasure.privacy.convert import rho_of
 from admeasure.privacy.noise import ExactNoise
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
 

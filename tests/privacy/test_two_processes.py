@@ -38,7 +38,7 @@ maximum = 2
 SLOW = """
 import sys, time
 import admeasure
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 admeasure.fit("data.csv", "schema.toml", workload="all-2way", mechanism=admeasure.mwem(rounds=20),
     epsilon=1, delta=1e-9, out="release", charge_to=ChargeTo("book.db", "toy"),
     resume="--resume" in sys.argv, listeners=(lambda event: time.sleep(0.15),))

@@ -16,7 +16,7 @@ from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.auto import Auto
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
-from admeasure.run import ChargeTo
+from admeasure.request import ChargeTo
 from admeasure.terminal.console import banner, note, say, say_json, warn
 from admeasure.terminal.exits import resumable
 from admeasure.verbs.fit import fit as run_fit

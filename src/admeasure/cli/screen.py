@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from admeasure.errors import UsageError
-from admeasure.run import ChargeTo
+from admeasure.release.store import partial_folder
+from admeasure.request import ChargeTo
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import banner, say, say_json, table, warn
+from admeasure.terminal.exits import resumable
 from admeasure.verbs.screen import Screening
 from admeasure.verbs.screen import screen as run_screen
 
@@ -27,7 +28,9 @@ def show(
     ledger: Path | None,
     dataset: str | None,
     seed: int | None,
+    out: Path | None,
     *,
+    resume: bool,
     json: bool,
 ) -> None:
     if (ledger is None) != (dataset is None):
@@ -36,23 +39,30 @@ def show(
     charge_to = ChargeTo(ledger, dataset) if ledger is not None and dataset is not None else None
     if seed is not None:
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
-    with progress() as make:
-        make(f"screening {len(names)} public table(s)")
-        found = run_screen(
-            data,
-            names,
-            schema_path,
-            workload=workload,
-            epsilon=epsilon,
-            delta=delta,
-            fit_epsilon=fit_epsilon,
-            marginals=marginals,
-            time_limit=time_limit,
-            charge_to=charge_to,
-            seed=seed,
-        )
+    try:
+        with progress() as make:
+            make(f"screening {len(names)} public table(s)")
+            found = run_screen(
+                data,
+                names,
+                schema_path,
+                workload=workload,
+                epsilon=epsilon,
+                delta=delta,
+                fit_epsilon=fit_epsilon,
+                marginals=marginals,
+                time_limit=time_limit,
+                out=out,
+                charge_to=charge_to,
+                seed=seed,
+                resume=resume,
+            )
+    except KeyboardInterrupt:
+        if out is None:
+            raise
+        raise resumable(partial_folder(out)) from None
     if json:
-        say_json(asdict(found))
+        say_json(found.to_json())
     else:
         _print(found, fit_epsilon)
 

@@ -42,6 +42,7 @@ _Seed = Annotated[
     int | None,
     typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
 ]
+_Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")]
 
 
 def plan(
@@ -101,9 +102,7 @@ def fit(
     max_seconds: MaxSeconds = None,
     cache_codes: CacheCodes = None,
     *,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")
-    ] = False,
+    resume: _Resume = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
     json: Json = False,
 ) -> None:
@@ -166,7 +165,14 @@ def screen(
     ledger: _Ledger = None,
     dataset: _Dataset = None,
     seed: _Seed = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Keep the result here; a run can be resumed then."
+        ),
+    ] = None,
     *,
+    resume: _Resume = False,
     json: Json = False,
 ) -> None:
     """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
@@ -185,6 +191,8 @@ def screen(
         ledger,
         dataset,
         seed,
+        out,
+        resume=resume,
         json=json,
     )
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from admeasure.evaluation.errors import Answers
-from admeasure.public.mixture import Mixture, best_mixture
+from admeasure.families.mixture import Mixture, best_mixture
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
 from admeasure.workload import Workload

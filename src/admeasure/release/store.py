@@ -94,6 +94,7 @@ def write_folder(
     scratch: Path | None = None,
     *,
     overwrite: bool = False,
+    called: str = "release.json",
 ) -> None:
     """Write all files and the head beside the target (or in `scratch`, a folder on the same disk),
     flush them, then rename the folder. A release that stands there is moved away for that moment,
@@ -112,7 +113,7 @@ def write_folder(
         fresh.mkdir(mode=0o700)
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         text = json.dumps({"format": FORMAT, **head, "sha256": hashes}, indent=1)
-        for name, content in {**files, "release.json": text.encode()}.items():
+        for name, content in {**files, called: text.encode()}.items():
             write_durably(fresh / name, content)
         fresh.chmod(0o755)
         _date_by_day(fresh)

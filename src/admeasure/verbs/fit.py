@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning import bought
-from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries
+from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries, options_of
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
@@ -33,7 +33,8 @@ from admeasure.privacy.truth import HOST_BYTES
 from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
-from admeasure.run import ChargeTo, Request, Run
+from admeasure.request import ChargeTo, Request
+from admeasure.run import Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
@@ -44,6 +45,30 @@ from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
 from admeasure.verbs.given import choice_of, given_public
 from admeasure.workload import Workload, parse_workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest(Request):
+    """A mechanism that can serve the schema and the workload within the limits."""
+
+    mechanism: Mechanism
+    limits: Limits = field(default=Limits())
+    notes: tuple[str, ...] = ()
+    """What the certificate should say of the request, before what the run has to say."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
+        needs = self.mechanism.needs(self.schema.domain, self.workload)
+        self.limits.require(needs, self.mechanism.name)
+
+    @property
+    def name(self) -> str:
+        return self.mechanism.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return options_of(self.mechanism)
 
 
 def fit(
@@ -109,14 +134,14 @@ def fit(
             mechanism, workload = with_predicates(mechanism, workload, schema)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
-        request = Request(
-            schema,
-            workload,
-            mechanism,
-            epsilon,
-            delta,
-            seed,
-            charge_to,
+        request = FitRequest(
+            schema=schema,
+            workload=workload,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            charge_to=charge_to,
             limits=watch.limits,
             notes=choice.notes,
         )
@@ -124,7 +149,7 @@ def fit(
     _warn_of_delta(delta, schema.table.rows)
 
     if run.written:
-        release = run.complete()
+        release = run.complete(Release.load)
         return _for_caller(replace(release, facts=release.facts | _cost(watch)), data)
 
     if isinstance(mechanism, StartsLibraries):
@@ -222,7 +247,7 @@ def _cost(watch: Watch) -> dict[str, float]:
     return {"seconds": round(seconds, 3), "peak_megabytes": round(peak(), 1)}
 
 
-def _release(request: Request, outcome: Outcome, curator: Curator, watch: Watch) -> Release:
+def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Watch) -> Release:
     events = curator.journal.events
     arrays = outcome.model.arrays()
     return Release(
@@ -245,7 +270,7 @@ def _release(request: Request, outcome: Outcome, curator: Curator, watch: Watch)
     )
 
 
-def _certificate(request: Request, outcome: Outcome, ledger: Ledger) -> Certificate:
+def _certificate(request: FitRequest, outcome: Outcome, ledger: Ledger) -> Certificate:
     unit, private = request.schema.unit, request.noise().private
     randomness = "randomness of the operating system" if private else "a seeded generator"
     return Certificate(

@@ -1,20 +1,10 @@
 """Which public table to use, if any: best-mixture errors of candidates, for a small budget.
 
-What is released, for each candidate S: the smallest largest error, in rows, that a reweighting of
-S could have (Liu et al. 2021; `mixture`), with discrete Gaussian noise:
-
-    F_N(D) = min over distributions μ on S of max over queries q of |q(D) - N q(μ)|.
-
-N, the believed number of rows, is fixed beforehand: public, or bought from the same budget.
-
-Sensitivity (Lemma A.2). For a fixed μ each |q(D) - N q(μ)| moves by no more than q(D) does: at most
-m, the rows of one person, under add/remove as well as replace, since every q counts rows. A maximum
-and a minimum of functions that move by at most m move by at most m. What is computed is a value in
-[F, F + τ], τ = `TOLERANCE` rows by the certificate of `best_mixture`, so it moves by at most m + τ;
-rounding to the grid adds one unit. Nothing is released without that certificate: a value from a
-computation that was cut short, by clock or by a number of steps, would have no such bound, since
-how far it got depends on the table. `time_limit` therefore ends the screening with an error, all of
-the budget charged; that it was reached is a fact about the table that no budget covers.
+Released: one noisy number for each candidate, its best-mixture error (`privacy.best_mixture` has
+its sensitivity), and the noisy number of rows where that is private. A screening is a run as a fit
+is: charged before noise is drawn, with a journal, and where it has a folder it can be resumed after
+a kill. All of its budget stays charged if it ends without a result: how far it came depends on the
+table.
 
 The noise of k candidates at ρ is sqrt(k) (m + τ) / sqrt(2 ρ) rows each. It is about ranks as much
 as about values: two candidates are tied where their difference is within the noise of both.
@@ -26,75 +16,41 @@ makes F smaller, and leaves its sensitivity.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from scipy.special import ndtri
 
-from admeasure.domain import Columns, Domain
-from admeasure.errors import ResourceError, UsageError
-from admeasure.families.support import SupportModel
-from admeasure.privacy.book import Book, refuse_unless_private
-from admeasure.privacy.bookfile import UNUSABLE
+from admeasure.domain import Domain
+from admeasure.errors import ReleaseError, UsageError
+from admeasure.privacy.best_mixture import BestMixtureError
 from admeasure.privacy.cost import Cost, budget_of
-from admeasure.privacy.curator import Curator
-from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.noise import ExactNoise, SeededNoise
+from admeasure.privacy.curator import Curator, NoisyStatistic
+from admeasure.privacy.events import Event
+from admeasure.privacy.journal import without_values
 from admeasure.privacy.scores.score import GRID
-from admeasure.public.mixture import best_mixture
 from admeasure.public.read import check_apart, read_public
+from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal, Query
-from admeasure.run import ChargeTo
+from admeasure.release import store
+from admeasure.request import ChargeTo, Request
+from admeasure.run import Run
 from admeasure.sources.open import held, open_source
 from admeasure.unit import Unit
+from admeasure.untrusted import read_json
 from admeasure.verbs.given import GivenSchema, GivenWorkload, schema_of, workload_of
 from admeasure.workload import Workload
 
-TOLERANCE = 0.1
-"""Rows by which a computed best-mixture error may be too high."""
+FILE = "screening.json"
 
 ROWS_SHARE = Fraction(1, 10)
 
 Verdict = Literal["use", "unclear", "do not use"]
-
-
-@dataclass(frozen=True, eq=False)
-class BestMixtureError:
-    """F_N of one candidate, in units of 1/GRID rows."""
-
-    name: str
-    support: SupportModel
-    queries: Sequence[Query]
-    seconds: float = math.inf
-
-    def __str__(self) -> str:
-        return f"best-mixture error of {self.name}"
-
-    @property
-    def marginals(self) -> Sequence[Columns]:
-        return [q.columns for q in self.queries]
-
-    def l2_squared(self, unit: Unit) -> int:
-        return math.ceil((unit.max_rows + TOLERANCE) * GRID + 1) ** 2
-
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        answers = [q.answer(t) for q, t in zip(self.queries, tables, strict=True)]
-        found = best_mixture(
-            self.support, self.queries, answers, gap=TOLERANCE, seconds=self.seconds
-        )
-        if found.gap > TOLERANCE:
-            raise ResourceError(
-                f"The {self} was not certified in {self.seconds:g} seconds. Nothing is released, "
-                "and the whole budget of the screening is charged. Raise --time-limit, or lower "
-                "--marginals."
-            )
-        return np.array(round(found.error * GRID), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -132,6 +88,46 @@ class Screening:
     marginals: int
     of_marginals: int
     private: bool
+    log: tuple[Event, ...] = ()
+    """What was announced and drawn, as a release has it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the log, as plain data."""
+        return {name: value for name, value in asdict(self).items() if name != "log"}
+
+    def save(self, path: str | Path, *, scratch: Path | None = None) -> Path:
+        """Write it as a folder with one file, whole or not at all."""
+        store.write_folder(Path(path), {}, asdict(self), scratch, called=FILE)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Screening:
+        """Read it back; a damaged file is a `ReleaseError`."""
+        raw = read_json(Path(path) / FILE, ReleaseError)
+        known = {k: v for k, v in raw.items() if k in cls.__dataclass_fields__}
+        try:
+            return TypeAdapter(cls).validate_python(known)
+        except ValidationError:
+            raise ReleaseError(f"{path} holds no screening. Restore it.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreeningRequest(Request):
+    """Public tables to be compared on some of the workload's marginals."""
+
+    public: Mapping[str, PublicTable]
+    marginals: int
+
+    gives_back: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return "screen"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        facts = {name: table.facts() for name, table in self.public.items()}
+        return {"marginals": self.marginals, "public": facts}
 
 
 def screen(
@@ -146,8 +142,10 @@ def screen(
     marginals: int = 256,
     confidence: float = 0.95,
     time_limit: float = math.inf,
+    out: str | Path | None = None,
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
+    resume: bool = False,
 ) -> Screening:
     """Rank public tables by how well their best reweighting could answer the workload.
 
@@ -157,7 +155,11 @@ def screen(
 
     Released: one noisy number for each candidate (and the noisy number of rows where it is
     private), at a total cost of (epsilon, delta). Nothing is charged before every public table has
-    been read and found usable. `time_limit`: seconds for one candidate; see the top of the file.
+    been read and found usable. `time_limit`: seconds for one candidate; a screening that reaches it
+    releases nothing more, and stays charged in full.
+
+    With `out` the result is written to that folder, and a screening that was killed on its way
+    there goes on with `resume`; nothing is charged twice.
     """
     if not candidates:
         raise UsageError("Name at least one public table: --public DATA.")
@@ -165,33 +167,72 @@ def screen(
         raise UsageError("The confidence lies between 0 and 1, and at least one marginal is used.")
     if not time_limit > 0:
         raise UsageError(f"The time limit must be positive; it is {time_limit:g}.")
-    if charge_to is not None:
-        refuse_unless_private(seed is None)
     schema = schema_of(schema)
     workload = workload_of(workload, schema)
-    budget, fit_budget = budget_of(epsilon, delta), budget_of(fit_epsilon, delta)
-    queries = _some(workload, marginals)
     for table in candidates.values():
         check_apart(data, table)
-    public = {name: read_public(table, schema, name=name) for name, table in candidates.items()}
-    notes = {name: table.check(schema.domain, schema.zeros) for name, table in public.items()}
-    with held(open_source(data, schema)) as source:
-        noise = ExactNoise() if seed is None else SeededNoise(seed)
-        curator = Curator(source, Ledger(budget), noise)
-        with _charged(charge_to, curator.ledger, epsilon, delta):
-            total = max(1.0, float(curator.rows(budget * ROWS_SHARE).values))
-            each = curator.remaining / len(public)
-            measured = {
-                name: curator.statistic(
-                    BestMixtureError(name, table.start(total, schema.zeros), queries, time_limit),
-                    each,
-                )
-                for name, table in public.items()
-            }
-    alternative = _alternative(schema.domain, workload, schema.unit, fit_budget, total)
-    reach = float(ndtri(0.5 + confidence / 2))
-    errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}
-    scale = next(iter(measured.values())).sigma / GRID / total  # the same for all
+    request = ScreeningRequest(
+        schema=schema,
+        workload=workload,
+        epsilon=epsilon,
+        delta=delta,
+        seed=seed,
+        charge_to=charge_to,
+        public={name: read_public(table, schema, name=name) for name, table in candidates.items()},
+        marginals=marginals,
+    )
+    notes = {name: t.check(schema.domain, schema.zeros) for name, t in request.public.items()}
+    fit_budget = budget_of(fit_epsilon, delta)
+    run = Run(request, None if out is None else Path(out), resume=resume)
+    if run.written:
+        return run.complete(Screening.load)
+    with held(open_source(data, schema)) as source, run as journal:
+        curator = Curator(source, run.ledger, request.noise(), journal)
+        total = max(1.0, float(curator.rows(curator.budget * ROWS_SHARE).values))
+        measured = _measured(curator, request, total, time_limit)
+        alternative = _alternative(schema.domain, workload, schema.unit, fit_budget, total)
+        reach = float(ndtri(0.5 + confidence / 2))
+        scale = next(iter(measured.values())).sigma / GRID / total  # the same for all
+        errors = {name: float(noisy.values) / GRID / total for name, noisy in measured.items()}
+        found = Screening(
+            candidates=_ranked(errors, scale, reach, alternative, request.public, notes),
+            alternative=alternative,
+            resolution=reach * math.sqrt(2) * scale,
+            rho=float(run.ledger.spent),
+            epsilon=epsilon,
+            delta=delta,
+            marginals=len(_some(workload, marginals)),
+            of_marginals=len(workload),
+            private=seed is None,
+            log=tuple(map(without_values, journal.events)),
+        )
+        run.finish(found)
+    return found
+
+
+def _measured(
+    curator: Curator, request: ScreeningRequest, total: float, time_limit: float
+) -> dict[str, NoisyStatistic]:
+    """The best-mixture error of each candidate, with noise; what is left, divided evenly."""
+    queries, zeros = _some(request.workload, request.marginals), request.schema.zeros
+    each = curator.remaining / len(request.public)
+    return {
+        name: curator.statistic(
+            BestMixtureError(name, table.start(total, zeros), queries, time_limit), each
+        )
+        for name, table in request.public.items()
+    }
+
+
+def _ranked(
+    errors: Mapping[str, float],
+    scale: float,
+    reach: float,
+    alternative: float,
+    public: Mapping[str, PublicTable],
+    notes: Mapping[str, tuple[str, ...]],
+) -> tuple[Candidate, ...]:
+    """Candidates by noisy error: noise of this scale, and intervals that reach so many scales."""
     resolution = reach * math.sqrt(2) * scale
     found = []
     for name, error in sorted(errors.items(), key=lambda item: item[1]):
@@ -205,23 +246,15 @@ def screen(
                 low,
                 high,
                 "do not use" if low >= alternative else verdict,
-                public[name].records,
-                1 + sum(error - other > resolution for other in errors.values()),
-                tuple(n for n, e in errors.items() if n != name and abs(e - error) <= resolution),
-                notes[name],
+                records=public[name].records,
+                rank=1 + sum(error - other > resolution for other in errors.values()),
+                tied_with=tuple(
+                    n for n, e in errors.items() if n != name and abs(e - error) <= resolution
+                ),
+                notes=notes[name],
             )
         )
-    return Screening(
-        tuple(found),
-        alternative,
-        resolution,
-        float(curator.ledger.spent),
-        epsilon,
-        delta,
-        len(queries),
-        len(workload),
-        seed is None,
-    )
+    return tuple(found)
 
 
 def _some(workload: Workload, most: int) -> Sequence[Query]:
@@ -240,33 +273,3 @@ def _alternative(
     l2_squared = max(Marginal(c).sensitivity(domain, unit).l2_squared for c in columns)
     sigma = (budget / len(columns)).sigma(l2_squared)
     return min(1.0, sigma * math.sqrt(2 * math.log(max(2, cells))) / total)
-
-
-@contextmanager
-def _charged(
-    charge_to: ChargeTo | None, ledger: Ledger, epsilon: float, delta: float
-) -> Iterator[None]:
-    """Take the whole budget out of the book first. All of it stays charged where nothing is
-    released: how far a screening came depends on the table."""
-    if charge_to is None:
-        yield
-        return
-    book = Book.open(charge_to.book)
-    entry = book.reserve(
-        charge_to.dataset,
-        ledger.total,
-        mechanism="screen",
-        release="screening of public tables",
-        epsilon=epsilon,
-        delta=delta,
-    )
-    try:
-        yield
-    except BaseException:
-        with suppress(*UNUSABLE):  # it is charged in full, whether the book hears of it or not
-            book.fail(entry)
-        raise
-    try:
-        book.settle(entry, ledger.spent)
-    except UNUSABLE as blocked:  # the result is paid for, and would be lost
-        warnings.warn(f"{blocked} The screening is charged in full, and that stands.", stacklevel=3)

@@ -82,7 +82,7 @@ def _work(folder: Path) -> int:
 
 def _fit(settings: RunSettings, folder: Path) -> None:
     from admeasure.release.store import partial_folder
-    from admeasure.run import ChargeTo
+    from admeasure.request import ChargeTo
     from admeasure.verbs.fit import fit
     from admeasure.verbs.given import mechanism_of
     from admeasure.web.budget import number

@@ -5,7 +5,7 @@ Liu et al. (2021), Leveraging Public Data; the support S is the table's distinct
     f(S) = min over distributions μ on S of  max over queries q of  |q(D) - q(μ)|.
 
 Nothing here is private: it is a computation on answers q(D) that are given to it. With q(D) of the
-private table the result is NOT PRIVATE; `screening` releases it with noise.
+private table the result is NOT PRIVATE; `privacy.best_mixture` releases it with noise.
 
 A query that counts no record of S is answered 0 by every μ, so f(S) is at least the largest such
 answer (`floor`), and on real tables it often is that. The others make a matrix game, solved in one

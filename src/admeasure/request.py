@@ -1,0 +1,88 @@
+"""What a run is asked for, and what it ends with. `run` says what happens between the two."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from admeasure.privacy.book import refuse_unless_private
+from admeasure.privacy.cost import Cost, budget_of
+from admeasure.privacy.events import Event
+from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
+from admeasure.schema import Schema
+from admeasure.workload import Workload
+
+
+@dataclass(frozen=True)
+class ChargeTo:
+    """The data set of a budget book that a run is charged to."""
+
+    book: str | Path
+    dataset: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a steward asks a run for; complete but for the table. A verb has its own kind."""
+
+    schema: Schema
+    workload: Workload
+    epsilon: float
+    delta: float
+    seed: int | None = None
+    charge_to: ChargeTo | None = None
+
+    gives_back: ClassVar[bool] = True
+    """Whether a run that stops at a limit is charged for no more than it drew."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be served."""
+        self.workload.validate(self.schema.domain)
+        if self.charge_to is not None:
+            refuse_unless_private(self.seed is None)
+        self.budget  # noqa: B018 - refuses what is no budget
+
+    @property
+    def name(self) -> str:
+        """What runs, as the budget book calls it."""
+        raise NotImplementedError
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What else decides what is drawn; plain data."""
+        raise NotImplementedError
+
+    @property
+    def budget(self) -> Cost:
+        return budget_of(self.epsilon, self.delta)
+
+    def noise(self) -> Noise:
+        return ExactNoise() if self.seed is None else SeededNoise(self.seed)
+
+    def settings(self) -> dict[str, Any]:
+        """What must be the same when a run is resumed."""
+        charged = self.charge_to and [str(self.charge_to.book), self.charge_to.dataset]
+        return {
+            "mechanism": self.name,
+            "options": self.options,
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "seed": self.seed,
+            "schema": hashlib.sha256(self.schema.dumps().encode()).hexdigest(),
+            "workload": hashlib.sha256(self.workload.dumps().encode()).hexdigest(),
+            "ledger": charged,
+        }
+
+
+class Result(Protocol):
+    """What a run ends with, and a folder keeps."""
+
+    @property
+    def log(self) -> Sequence[Event]:
+        """The journal without what other files hold."""
+        ...
+
+    def save(self, path: Path, /, *, scratch: Path | None = None) -> Path: ...
