@@ -38,11 +38,11 @@ from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
-from admeasure.privacy.reading import Ahead
+from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.scores.accelerator import scored
 from admeasure.privacy.scores.score import GRID as GRID_STEPS
 from admeasure.privacy.scores.streamed import CellErrors
-from admeasure.privacy.truth import ExactCells, Lent
+from admeasure.privacy.truth import ExactAnswers, ExactCells
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
@@ -91,10 +91,10 @@ def random_rows(domain: Domain, rows: int = ROWS) -> np.ndarray:
 def present_error(source: MemorySource, model: ProductModel, workload: Workload) -> float:
     """The largest error of any query, in shares, by whatever scores the queries in a run."""
     queries = workload.targets
-    ahead = Ahead(source.schema.domain, source, lambda columns: source.counts([columns])[0])
+    ahead = AnswerReader(source, lambda columns: source.counts([columns])[0])
     ahead.expect(queries)
     n, worst = int(source.counts([()])[0]), -1
-    for block in CellErrors(model).blocks(queries, Lent(ahead)):
+    for block in CellErrors(model).blocks(queries, ExactAnswers(ahead)):
         low, high = worst, 2 * n * GRID_STEPS  # the block's largest is at most `high`
         while low < high:
             cut = (low + high) // 2
@@ -195,7 +195,7 @@ def device_answers(domain: Domain, name: str) -> dict[str, Any]:
 
     def work() -> None:
         assert model.placed is not None
-        for batch in scored(model.placed, triples, Lent(nothing)):
+        for batch in scored(model.placed, triples, ExactAnswers(nothing)):
             assert batch.scores.above(2**40, 1) is not None
 
     wall, cpu = timed(work, repeats=1)

@@ -12,7 +12,7 @@ PARTS = {
     "select": "admeasure.privacy.curator.Curator.top_k",
     "measure": "admeasure.privacy.curator.Curator.measure",
     "race": "admeasure.privacy.race.Race.add",
-    "counts": "admeasure.privacy.reading.Ahead.__call__",
+    "counts": "admeasure.privacy.reading.AnswerReader.__call__",
     "copies": "admeasure.privacy.scores.accelerator._placed",
     "send": "admeasure.families.products.tiles.scored",
     "wait": "admeasure.privacy.scores.accelerator.fetched",

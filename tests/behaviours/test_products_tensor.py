@@ -15,7 +15,7 @@ from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout, ProductAnswers
 from admeasure.privacy.scores.accelerator import scored
 from admeasure.privacy.scores.score import GRID, to_grid
-from admeasure.privacy.truth import Exact, Lent
+from admeasure.privacy.truth import Exact, ExactAnswers
 from admeasure.queries import Marginal, Threshold
 
 DOMAIN = Domain(("e", "b", "a", "d", "c", "f"), (2, 3, 2, 4, 1, 3))
@@ -105,7 +105,7 @@ def placed(total: float) -> ProductModel:
 def all_scores(model: ProductModel, queries, counts) -> list[tuple[Marginal | Threshold, int, int]]:
     """Query, cell and score, in the order of the batches."""
     assert model.placed is not None
-    batches = scored(model.placed, queries, Lent(lambda q: Exact(counts[q])))
+    batches = scored(model.placed, queries, ExactAnswers(lambda q: Exact(counts[q])))
     found = []
     for batch in batches:
         values = batch.scores.at(np.arange(batch.scores.size))
@@ -134,7 +134,7 @@ def test_scores_on_a_device_are_those_in_memory(r: int) -> None:
 def test_what_is_above_a_cut_is_found_on_a_device(query) -> None:
     rng = np.random.default_rng(2)
     counts = np.where(rng.random(72) < 0.3, rng.integers(0, 99, 72), 0)
-    for batch in scored(placed(400.0).placed, [query], Lent(lambda _: Exact(counts))):
+    for batch in scored(placed(400.0).placed, [query], ExactAnswers(lambda _: Exact(counts))):
         block = batch.scores
         values = block.at(np.arange(block.size))
         for cut in (int(values.max()), *np.sort(values)[[-2, -8, 4]].tolist(), -1):
@@ -169,7 +169,7 @@ def test_the_groups_that_come_back_hold_every_score_above_a_limit() -> None:
 
 def test_cells_are_found_again_where_a_batch_has_them() -> None:
     query, other = Marginal(list("abdf")), Marginal(list("abde"))
-    exact = Lent(lambda q: Exact(np.zeros(LAYOUT.cells(q.columns), np.int64)))
+    exact = ExactAnswers(lambda q: Exact(np.zeros(LAYOUT.cells(q.columns), np.int64)))
     seen = []
     for batch in scored(placed(400.0).placed, [query, other], exact):
         for asked in batch.queries:

@@ -40,7 +40,7 @@ from admeasure.privacy.race import Race
 from admeasure.privacy.scores import tiles
 from admeasure.privacy.scores.accelerator import BatchPlan, DeviceScores, TileBatch, plans, scored
 from admeasure.privacy.scores.score import GRID, to_grid
-from admeasure.privacy.truth import Exact, Lent
+from admeasure.privacy.truth import Exact, ExactAnswers
 from admeasure.queries import Marginal, Threshold, from_record
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
@@ -136,7 +136,7 @@ def batches(tiling: Tiling, queries: tuple, domain: Domain = DOMAIN) -> list[Til
     counts = {q: rng.integers(0, 9, layout.cells(q.columns)) for q in queries}
     model = ProductModel(domain, first_rows(layout, 12, "softmax"), 60.0, accelerator=tiling)
     assert model.placed is not None
-    return list(scored(model.placed, queries, Lent(lambda q: Exact(counts[q]))))
+    return list(scored(model.placed, queries, ExactAnswers(lambda q: Exact(counts[q]))))
 
 
 def scores_of(made: Sequence[TileBatch]) -> list[int]:
@@ -263,7 +263,7 @@ def all_scores(tiling: Tiling, counts: dict) -> dict:
     P = first_rows(LAYOUT, 12, "softmax")
     model = ProductModel(DOMAIN, P, 60.0, accelerator=tiling)
     found = {}
-    for batch in scored(model.placed, MIXED, Lent(lambda q: Exact(counts[q]))):
+    for batch in scored(model.placed, MIXED, ExactAnswers(lambda q: Exact(counts[q]))):
         batch.scores.above(-(2**40), 10**6)
         values = batch.scores.at(np.arange(batch.scores.size)).tolist()
         found |= {batch.place(i): value for i, value in enumerate(values)}

@@ -22,7 +22,7 @@ from admeasure.privacy.scores.score import GRID, LARGEST
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.privacy.scores.streamed import CellErrors, MarginalErrors
 from admeasure.privacy.scores.whole import CellError, LargestError, MarginalError
-from admeasure.privacy.truth import Exact, Lent
+from admeasure.privacy.truth import Exact, ExactAnswers
 from admeasure.queries import Marginal, Threshold
 from admeasure.unit import Neighbours, Unit
 
@@ -146,7 +146,7 @@ def scores_of(score, query, counts: np.ndarray) -> list[int]:
     """All scores, also of one that computes them in blocks, as whole numbers."""
     if hasattr(score, "of"):
         return [int(x) for x in np.ravel(score.of(query, counts))]
-    blocks = score.blocks([query], Lent(lambda asked: Exact(asked.answer(counts))))
+    blocks = score.blocks([query], ExactAnswers(lambda asked: Exact(asked.answer(counts))))
     return [int(x) for b in blocks for x in b.scores.at(np.arange(b.scores.size))]
 
 

@@ -160,9 +160,9 @@ def test_a_limit_of_memory_reaches_what_the_curator_keeps(book, tmp_path, monkey
     """Counts and answers together take at most half of what the limit leaves beside the process."""
     kept: list[int] = []
 
-    def watched(*given, keep_bytes, **more):
-        kept.append(keep_bytes)
-        return Curator(*given, keep_bytes=keep_bytes, **more)
+    def watched(*given, memory, **more):
+        kept.append(memory.keep_bytes)
+        return Curator(*given, memory=memory, **more)
 
     monkeypatch.setattr("admeasure.verbs.fit.Curator", watched)
     free = 400

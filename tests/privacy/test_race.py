@@ -17,10 +17,12 @@ from admeasure.privacy.race import ArrayScores, Race
 SCORES = np.array([0, 3, 1, 7, 2, 2, 5, 0, 1, 4] + [0] * 40 + [6, 1, 3, 2, 8, 0])
 
 
-def winners(bits: SeededBits, scores: np.ndarray, step: Fraction, k: int, block: int, **more):
-    runners = Race(bits, step, k)
+def winners(
+    bits: SeededBits, scores: np.ndarray, step: Fraction, k: int, block: int, without=None, **sizes
+):
+    runners = Race(bits, step, k, **sizes)
     for start in range(0, len(scores), block):
-        runners.add(ArrayScores(scores[start : start + block]), **more)
+        runners.add(ArrayScores(scores[start : start + block]), without)
     return runners.result()
 
 
@@ -41,11 +43,10 @@ def pair_law(scores: np.ndarray, step: Fraction) -> dict[tuple[int, int], float]
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("step", [Fraction(0), Fraction(1, 2), Fraction(1, 10)])
-def test_one_winner_has_the_probabilities_of_the_exponential_mechanism(monkeypatch, step) -> None:
+def test_one_winner_has_the_probabilities_of_the_exponential_mechanism(step) -> None:
     """Chi-square at 1e-6, with most draws lazy."""
-    monkeypatch.setattr(race, "HEAD", 4)
     bits = SeededBits(1)
-    found = Counter(winners(bits, SCORES, step, 1, 50)[0] for _ in range(8000))
+    found = Counter(winners(bits, SCORES, step, 1, 50, head=4)[0] for _ in range(8000))
     law = first_law(SCORES, step) * 8000
     assert chisquare([found[i] for i in range(len(SCORES))], law).pvalue > 1e-6
 
@@ -55,25 +56,23 @@ def test_one_winner_has_the_probabilities_of_the_exponential_mechanism(monkeypat
 def test_deciding_leading_ones_first_keeps_the_law(monkeypatch, step) -> None:
     """Chi-square at 1e-6. Of 50 candidates about 12 begin with two ones; the others that pass the
     cut are drawn under the condition that they do not."""
-    monkeypatch.setattr(race, "FEW_BITS", 3)
     bits, used = SeededBits(11), []
     inner = Race._ones_first
     monkeypatch.setattr(Race, "_ones_first", lambda *args: (used.append(1), inner(*args)))
-    found = Counter(winners(bits, SCORES, step, 1, 56)[0] for _ in range(8000))
+    found = Counter(winners(bits, SCORES, step, 1, 56, few_bits=3)[0] for _ in range(8000))
     law = first_law(SCORES, step) * 8000
     assert len(used) == 8000
     assert chisquare([found[i] for i in range(len(SCORES))], law).pvalue > 1e-6
 
 
 @pytest.mark.statistical
-def test_two_winners_keep_their_law_when_leading_ones_are_decided_first(monkeypatch) -> None:
+def test_two_winners_keep_their_law_when_leading_ones_are_decided_first() -> None:
     """Chi-square at 1e-6 over all pairs of ten candidates in one block."""
-    monkeypatch.setattr(race, "FEW_BITS", 3)
     scores, step = np.array([0, 2, 1, 5, 0, 3, 3, 1, 4, 2]), Fraction(1, 3)
     bits, law = SeededBits(12), pair_law(scores, step)
     found: Counter[tuple[int, ...]] = Counter()
     for _ in range(8000):
-        runners = Race(bits, step, 2)
+        runners = Race(bits, step, 2, few_bits=3)
         runners._ones_first(ArrayScores(scores), 0, np.empty(0, np.int64))
         found[tuple(runners.result())] += 1
     assert chisquare([found[p] for p in law], np.array(list(law.values())) * 8000).pvalue > 1e-6
@@ -87,18 +86,17 @@ def test_words_that_may_not_begin_with_ones_do_not() -> None:
 
 
 @pytest.mark.statistical
-def test_two_winners_have_the_law_of_two_mechanisms_in_turn(monkeypatch) -> None:
+def test_two_winners_have_the_law_of_two_mechanisms_in_turn() -> None:
     """Chi-square at 1e-6 over all 28 pairs of eight candidates in three blocks."""
-    monkeypatch.setattr(race, "HEAD", 1)
     scores, step = np.array([0, 2, 1, 5, 0, 3, 3, 1]), Fraction(1, 3)
     bits = SeededBits(2)
-    found = Counter(tuple(winners(bits, scores, step, 2, 3)) for _ in range(8000))
+    found = Counter(tuple(winners(bits, scores, step, 2, 3, head=1)) for _ in range(8000))
     law = pair_law(scores, step)
     assert chisquare([found[p] for p in law], np.array(list(law.values())) * 8000).pvalue > 1e-6
 
 
 @pytest.mark.statistical
-def test_lazy_and_eager_draws_agree_on_many_candidates(monkeypatch) -> None:
+def test_lazy_and_eager_draws_agree_on_many_candidates() -> None:
     """Where the winner comes from among 40,000 candidates of four heights; chi-square at 1e-6."""
     heights = np.arange(40_000) % 4
     step = Fraction(7, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,14 +13,13 @@ from admeasure.domain import Domain
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
-from admeasure.privacy import curator as curator_module
 from admeasure.privacy import reading, truth
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
-from admeasure.privacy.reading import Ahead
+from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.scores.streamed import CellErrors
-from admeasure.privacy.truth import Exact, Lent
+from admeasure.privacy.truth import Exact, ExactAnswers, Memory
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
@@ -37,22 +37,18 @@ QUERIES = [
 ]
 
 
-@pytest.fixture
-def large(monkeypatch) -> None:
-    """Every query counts as one that is too large to be held whole."""
-    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
-    monkeypatch.setattr(reading, "DENSE_CELLS", 0)
-    monkeypatch.setattr(curator_module, "BATCH_CELLS", 0)
+LARGE = Memory(small_cells=0, dense_cells=0, batch_cells=0)
+"""Every query counts as one that is too large to be held whole."""
 
 
-def ahead() -> Ahead:
-    return Ahead(DOMAIN, SOURCE, lambda columns: SOURCE.counts([columns])[0])
+def reader_of(source, memory: Memory = LARGE) -> AnswerReader:
+    return AnswerReader(source, lambda columns: SOURCE.counts([columns])[0], memory)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
-def test_blocks_of_large_queries_are_parts_of_the_whole(large, query: Threshold) -> None:
+def test_blocks_of_large_queries_are_parts_of_the_whole(query: Threshold) -> None:
     expected = np.ravel(query.answer(SOURCE.counts([query.columns])[0]))
-    answers = ahead()(query)
+    answers = reader_of(SOURCE)(query)
     assert not isinstance(answers, Exact)
     assert answers.size == len(expected)
     for low, high in ((0, answers.size), (0, 1), (answers.size // 3, answers.size // 2 + 1)):
@@ -62,15 +58,15 @@ def test_blocks_of_large_queries_are_parts_of_the_whole(large, query: Threshold)
     assert np.array_equal(values, expected[places])
 
 
-def test_a_block_belongs_to_who_asked_for_it(large) -> None:
+def test_a_block_belongs_to_who_asked_for_it() -> None:
     for query in QUERIES:
-        answers = ahead()(query)
+        answers = reader_of(SOURCE)(query)
         before = answers.block(0, answers.size)
         answers.block(0, answers.size)[:] = -1
         assert np.array_equal(answers.block(0, answers.size), before)
 
 
-def test_single_answers_from_the_cells_that_occur(large) -> None:
+def test_single_answers_from_the_cells_that_occur() -> None:
     found = dict(zip([("a", "c", "d")], SOURCE.sparse([("a", "c", "d")]), strict=True))
     (counts,) = SOURCE.counts([("a", "c", "d")])
     for codes in np.ndindex(*counts.shape):
@@ -80,25 +76,21 @@ def test_single_answers_from_the_cells_that_occur(large) -> None:
         assert truth.of_cells(some, found["a", "c", "d"]) == some.answer(counts)
 
 
-def test_large_queries_are_chosen_and_measured_as_small_ones_are(monkeypatch) -> None:
+def test_large_queries_are_chosen_and_measured_as_small_ones_are() -> None:
     """The same noise and the same integers, so the same queries and answers."""
     P = first_rows(Layout.of(DOMAIN), 20, "softmax")
     score = CellErrors(ProductModel(DOMAIN, P, 300.0))
     asked = [Marginal(["a", "b", "d"]), Threshold(["a", "b", "c", "d"], 2)]
 
-    def outcome():
-        keeper = Curator(SOURCE, Ledger(10), SeededNoise(3))
+    def outcome(memory: Memory):
+        keeper = Curator(SOURCE, Ledger(10), SeededNoise(3), memory=memory)
         chosen = keeper.top_k(score, asked, 8, Fraction(1))
         return chosen, [int(m.values) for m in keeper.measure(chosen, Fraction(1))]
 
-    small = outcome()
-    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
-    monkeypatch.setattr(reading, "DENSE_CELLS", 0)
-    monkeypatch.setattr(curator_module, "BATCH_CELLS", 0)
-    assert outcome() == small
+    assert outcome(LARGE) == outcome(Memory())
 
 
-def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> None:
+def test_what_is_expected_is_read_together_and_within_a_limit() -> None:
     read: list[int] = []
 
     class Spy:
@@ -111,10 +103,8 @@ def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> No
             read.append(len(marginals))
             return SOURCE.sparse(marginals)
 
-    monkeypatch.setattr(reading, "SMALL_CELLS", 0)
-    monkeypatch.setattr(reading, "BATCH_CELLS", 60)
     marginals = [Marginal(c) for c in combinations(sorted(LEVELS), 2)]
-    reader = Ahead(DOMAIN, Spy(), lambda columns: SOURCE.counts([columns])[0])
+    reader = reader_of(Spy(), Memory(small_cells=0, sparse_cells=60))
     reader.expect(marginals)
     for query in marginals:
         reader(query)
@@ -123,11 +113,10 @@ def test_what_is_expected_is_read_together_and_within_a_limit(monkeypatch) -> No
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
-def test_what_threads_read_is_what_one_would_read(monkeypatch, large, threads: int) -> None:
-    monkeypatch.setattr(reading, "MOST_THREADS", threads)
+def test_what_threads_read_is_what_one_would_read(monkeypatch, threads: int) -> None:
     monkeypatch.setattr(reading.os, "cpu_count", lambda: 8)
     marginals = [Marginal(c) for k in (1, 2, 3) for c in combinations(sorted(LEVELS), k)]
-    reader = ahead()
+    reader = reader_of(SOURCE, replace(LARGE, threads=threads))
     reader.expect(marginals)
     for query in marginals:
         found, expected = reader.sparse(query.columns), SOURCE.sparse([query.columns])[0]
@@ -146,7 +135,7 @@ def test_answers_are_kept_only_as_far_as_they_fit() -> None:
     first, second, third = (Marginal(c) for c in ("a", "b", "d") for c in [[c]])
     room = make(first).nbytes
     made.clear()
-    lent = Lent(make, room)
+    lent = ExactAnswers(make, room)
     for query in (first, second, second, third, first, second):
         lent.of(query)
     assert made == [first, second, third, second]
@@ -176,30 +165,29 @@ def test_a_curator_keeps_no_more_counts_than_it_may_and_answers_as_one_that_keep
         rounds = [keeper.measure(pairs, Fraction(1)) for _ in range(2)]
         return [m.values.tolist() for measured in rounds for m in measured]
 
-    keeper = Curator(Spy(), Ledger(10), SeededNoise(3), keep_bytes=8 * keep_cells)
+    keeper = Curator(Spy(), Ledger(10), SeededNoise(3), memory=Memory(8 * keep_cells))
     assert values(keeper) == values(Curator(SOURCE, Ledger(10), SeededNoise(3)))
-    assert sum(table.size for table in keeper._cache.values()) <= keep_cells
+    assert sum(table.size for table in keeper._kept.kept.values()) <= keep_cells
     assert all(len(cells) == 1 or sum(cells) <= keep_cells for cells in read)
     if sum(sizes) <= keep_cells:
         assert read == [sizes]
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 400, 10**9])
-def test_what_may_be_kept_of_answers_changes_no_choice(monkeypatch, keep_bytes: int) -> None:
-    monkeypatch.setattr(reading, "SMALL_CELLS", 12)
+def test_what_may_be_kept_of_answers_changes_no_choice(keep_bytes: int) -> None:
     score = CellErrors(ProductModel(DOMAIN, first_rows(Layout.of(DOMAIN), 20, "softmax"), 300.0))
 
     def chosen(keeper: Curator):
         return [keeper.top_k(score, QUERIES, 5, Fraction(1)) for _ in range(2)]
 
-    keeper = Curator(SOURCE, Ledger(10), SeededNoise(3), keep_bytes=keep_bytes)
+    memory = Memory(keep_bytes, small_cells=12)
+    keeper = Curator(SOURCE, Ledger(10), SeededNoise(3), memory=memory)
     assert chosen(keeper) == chosen(Curator(SOURCE, Ledger(10), SeededNoise(3)))
-    assert keeper._lent._bytes <= keep_bytes
+    assert keeper._answers._bytes <= keep_bytes
 
 
-def test_copies_are_kept_only_as_far_as_they_fit(monkeypatch) -> None:
-    monkeypatch.setattr(truth, "DEVICE_BYTES", 10)
-    lent, made = Lent(lambda query: Exact(np.zeros(1, np.int64))), []
+def test_copies_are_kept_only_as_far_as_they_fit() -> None:
+    lent, made = ExactAnswers(lambda query: Exact(np.zeros(1, np.int64)), device_bytes=10), []
 
     def make(key: str) -> str:
         made.append(key)

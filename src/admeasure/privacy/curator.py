@@ -28,10 +28,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -39,14 +38,15 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost, Number, as_cost
+from admeasure.privacy.counts import KeptCounts, StepCounts
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
-from admeasure.privacy.race import ArrayScores
-from admeasure.privacy.reading import Ahead
+from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.recoded import Recoded
-from admeasure.privacy.scores.score import Score, StreamedScore
-from admeasure.privacy.truth import HOST_BYTES, Lent, of_cells
+from admeasure.privacy.scores import grouped
+from admeasure.privacy.scores.score import Block, Score, StreamedScore
+from admeasure.privacy.truth import USUAL, ExactAnswers, Memory, of_cells
 from admeasure.queries import (
     Cell,
     Marginal,
@@ -61,13 +61,6 @@ from admeasure.unit import Unit
 
 if TYPE_CHECKING:
     from admeasure.sources import Source
-
-BATCH_CELLS = 1 << 24
-"""Counts read at a time where they are not kept (128 MB, or what may be kept where that is less, of
-a table in memory an eighth of it), or one marginal where it is larger."""
-
-RACE_CELLS = 1 << 16
-"""Scores that enter a race together; they stay in a core's cache."""
 
 
 class Statistic(Protocol):
@@ -98,8 +91,8 @@ class NoisyStatistic:
 class Curator:
     """Holds the table, the ledger, the source of noise and the journal together.
 
-    Between calls it keeps at most `keep_bytes` of exact counts, and as much of the answers of
-    queries that are streamed.
+    `memory` says how much of exact counts, and of the answers of queries that are streamed, is kept
+    between calls.
     """
 
     def __init__(
@@ -109,7 +102,7 @@ class Curator:
         noise: Noise,
         journal: Journal | None = None,
         *,
-        keep_bytes: int = HOST_BYTES,
+        memory: Memory = USUAL,
     ) -> None:
         self.domain: Domain = source.schema.domain
         self.unit: Unit = source.schema.unit
@@ -118,14 +111,11 @@ class Curator:
         self.journal = Journal() if journal is None else journal
         self._source = source
         self._noise = noise
-        self._keep_bytes, self._keep_cells = keep_bytes, keep_bytes // 8
-        part = 8 if source.in_memory else 1  # there, another pass costs little
-        self._batch_cells = min(BATCH_CELLS, self._keep_cells // part)
-        self._cache: dict[Columns, np.ndarray] = {}
-        self._expected: dict[Columns, None] = {}
-        self._tables = _Tables(self, [])
-        self._ahead = Ahead(self.domain, source, lambda c: self._tables.of(c), keep_bytes)
-        self._lent = Lent(self._ahead, keep_bytes)
+        self._memory = memory
+        self._kept = KeptCounts(source, memory)
+        self._streaming = self._kept.of_step([])
+        self._reader = AnswerReader(source, lambda columns: self._streaming.of(columns), memory)
+        self._answers = ExactAnswers(self._reader, memory.keep_bytes)
 
     @property
     def remaining(self) -> Cost:
@@ -136,7 +126,7 @@ class Curator:
         """A curator of the same table in the coarser levels of `schema`, for what is left of the
         budget. Releases nothing; the schema follows from what was released."""
         source = Recoded(self._source, schema)
-        return Curator(source, self.ledger, self._noise, self.journal, keep_bytes=self._keep_bytes)
+        return Curator(source, self.ledger, self._noise, self.journal, memory=self._memory)
 
     def measure(
         self,
@@ -147,17 +137,17 @@ class Curator:
         """Answer queries with noise; together they cost `cost`, divided evenly or by `shares`."""
         weights = [Fraction(s) for s in (shares or [1] * len(queries))]
         each = as_cost(cost) / (sum(weights) or 1)
-        tables = _Tables(self, [query.columns for query in queries])
+        counts = self._kept.of_step([query.columns for query in queries])
         return tuple(
-            self._measure(query, each * weight, tables)
+            self._measure(query, each * weight, counts)
             for query, weight in zip(queries, weights, strict=True)
         )
 
     def rows(self, cost: Cost | Number) -> Measurement:
         """The number of rows: exact and free where it is public, else measured for `cost`."""
         if self.unit.rows_are_public:
-            return Measurement(Marginal(()), _Tables(self, [()]).of(()), sigma=0.0)
-        return self._measure(Marginal(()), as_cost(cost), _Tables(self, [()]))
+            return Measurement(Marginal(()), self._kept.of_step([()]).of(()), sigma=0.0)
+        return self._measure(Marginal(()), as_cost(cost), self._kept.of_step([()]))
 
     def choose(
         self, score: Score | StreamedScore, candidates: Sequence[Query], cost: Cost | Number
@@ -251,57 +241,35 @@ class Curator:
     ) -> list[Query]:
         """The winners among everything on offer, of which one block is held at a time."""
         race = self._noise.race(step, k)
-        tables = _Tables(self, [query.columns for query in candidates])
-        ends, places, held, cells = [0], [], [], 0
-        if isinstance(score, StreamedScore):
-            self._tables = _Tables(self, self._ahead.expect(candidates))
-            for block in score.blocks(candidates, self._lent):
-                race.add(block.scores, block.without)
-                ends.append(ends[-1] + block.scores.size)
-                places.append(block.place)
-        else:
-            for query in candidates:
-                # Small tables enter the race together: a block of its own each costs more.
-                held.append(np.ravel(score.of(query, tables.of(query.columns))))
-                ends.append(ends[-1] + held[-1].size)
-                places.append(partial(_of_one, query))
-                cells += held[-1].size
-                if cells >= RACE_CELLS:
-                    race.add(ArrayScores(np.concatenate(held)))
-                    held, cells = [], 0
-            if held:
-                race.add(ArrayScores(np.concatenate(held)))
+        ends, places = [0], []
+        for block in self._blocks(score, candidates):
+            race.add(block.scores, block.without)
+            ends.append(ends[-1] + block.scores.size)
+            places.append(block.place)
         found = []
         for pick in race.result():
             which = int(np.searchsorted(ends, pick, side="right")) - 1
             found.append(score.chosen(*places[which](pick - ends[which])))
         return found
 
+    def _blocks(self, score: Score | StreamedScore, candidates: Sequence[Query]) -> Iterator[Block]:
+        if isinstance(score, StreamedScore):
+            self._streaming = self._kept.of_step(self._reader.expect(candidates))
+            return score.blocks(candidates, self._answers)
+        counts = self._kept.of_step([query.columns for query in candidates])
+        return grouped.blocks(score, candidates, counts)
+
     def expect(self, marginals: Sequence[Columns]) -> None:
         """Say which marginals later steps may need, so that the first step that reads the table
-        counts them in the same pass. Releases nothing, and reads nothing yet.
-
-        Of a table in memory, where another pass costs little, a few are worth it and many not."""
-        cells = sum(map(self.domain.cells, marginals))
-        if cells <= self._batch_cells or not self._source.in_memory:
-            self._expected |= dict.fromkeys(marginals)
+        counts them in the same pass. Releases nothing, and reads nothing yet."""
+        self._kept.expect(marginals)
 
     def read(self, marginals: Sequence[Columns]) -> None:
-        """Count these marginals now, in one pass over the table, and with them what is expected.
-        Releases nothing.
+        """Count these marginals now, in one pass over the table, and with them what is expected, as
+        far as they may be kept. Releases nothing."""
+        self._kept.read(marginals)
 
-        What passes the limit of what is kept is left for later."""
-        missing, room = [], self._keep_cells - sum(t.size for t in self._cache.values())
-        for columns in dict.fromkeys((*marginals, *self._expected)):
-            if columns not in self._cache and self.domain.cells(columns) <= room:
-                missing.append(columns)
-                room -= self.domain.cells(columns)
-        self._expected = {}
-        if missing:
-            tables = self._source.counts(missing)
-            self._cache.update(zip(missing, tables, strict=True))
-
-    def _measure(self, query: Query, cost: Cost, tables: _Tables) -> Measurement:
+    def _measure(self, query: Query, cost: Cost, counts: StepCounts) -> Measurement:
         l2_squared = query.sensitivity(self.domain, self.unit).l2_squared
         sigma = cost.sigma(l2_squared)
         asked: Event = {
@@ -314,7 +282,7 @@ class Curator:
         self.ledger.charge(cost, f"measurement of {query}")
         event = self.journal.next_recorded(asked)
         if event is None:
-            event = self._noised(asked, self._exact(query, tables), sigma)
+            event = self._noised(asked, self._exact(query, counts), sigma)
         return Measurement(query, unpack(event["values"]), sigma)
 
     def _noised(self, asked: Event, exact: np.ndarray, sigma: float) -> Event:
@@ -323,63 +291,22 @@ class Curator:
             values = pack(exact + noise)
         return self.journal.record(asked, {"values": values})
 
-    def _exact(self, query: Query, tables: _Tables) -> np.ndarray:
+    def _exact(self, query: Query, counts: StepCounts) -> np.ndarray:
         if isinstance(query, Predicate):
-            return query.of_sparse(self._ahead.sparse(query.columns))
-        large = self.domain.cells(query.columns) > self._batch_cells
+            return query.of_sparse(self._reader.sparse(query.columns))
+        large = self.domain.cells(query.columns) > self._kept.batch_cells
         if large and isinstance(query, Cell | ThresholdCell):
-            return of_cells(query, self._ahead.sparse(query.columns))
-        return np.asarray(query.answer(tables.of(query.columns)), dtype=np.int64)
+            return of_cells(query, self._reader.sparse(query.columns))
+        return np.asarray(query.answer(counts.of(query.columns)), dtype=np.int64)
 
     def _counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
-        tables = _Tables(self, marginals)
-        return [tables.of(columns) for columns in marginals]
-
-
-class _Tables:
-    """The counts that a step will need, read many at a time and kept only as far as they fit.
-
-    Nothing is read before it is asked for: a step that is replayed reads nothing.
-    """
-
-    def __init__(self, curator: Curator, marginals: Sequence[Columns]) -> None:
-        self._curator = curator
-        self._waiting = list(dict.fromkeys(marginals))
-        self._held: dict[Columns, np.ndarray] = {}
-
-    def of(self, columns: Columns) -> np.ndarray:
-        cache = self._curator._cache
-        if columns not in cache and columns not in self._held:
-            if columns in self._waiting:
-                del self._waiting[: self._waiting.index(columns)]
-            self._curator.read(self._waiting)
-        if columns in cache:
-            return cache[columns]
-        if columns not in self._held:
-            batch = self._next() or [columns]
-            self._held = {}  # given back before as much again is read
-            self._held = dict(zip(batch, self._curator._source.counts(batch), strict=True))
-        return self._held[columns]
-
-    def _next(self) -> list[Columns]:
-        """The first of those waiting, and as many after it as a batch holds."""
-        batch: list[Columns] = []
-        cells = 0
-        for columns in self._waiting:
-            cells += self._curator.domain.cells(columns)
-            if batch and cells > self._curator._batch_cells:
-                break
-            batch.append(columns)
-        return batch
+        counts = self._kept.of_step(marginals)
+        return [counts.of(columns) for columns in marginals]
 
 
 def _longest_record(domain: Domain) -> int:
     """Bytes that no record of one chosen query passes: every column, each with a code."""
     return 128 + sum(len(json.dumps(column)) + 32 for column in domain.columns)
-
-
-def _of_one(query: Query, index: int) -> tuple[Query, int]:
-    return query, index
 
 
 def _digest(candidates: Sequence[Query]) -> str:

@@ -107,8 +107,16 @@ class ArrayScores:
 class Race:
     """Add blocks of scores, then ask for the winners."""
 
-    def __init__(self, bits: BitSource, step: Fraction, k: int) -> None:
-        self._bits = bits
+    def __init__(
+        self,
+        bits: BitSource,
+        step: Fraction,
+        k: int,
+        *,
+        head: int = HEAD,
+        few_bits: int = FEW_BITS,
+    ) -> None:
+        self._bits, self._head, self._few_bits = bits, head, few_bits
         self._step = step
         self._k = k
         self._seen = 0
@@ -126,7 +134,7 @@ class Race:
         head = 0
         if size >> self._first_ones < 4 * self._k:
             while head < size and len(self._index) < self._k:
-                first = np.arange(head, min(size, head + max(HEAD, 4 * self._k)))
+                first = np.arange(head, min(size, head + max(self._head, 4 * self._k)))
                 head += len(first)
                 self._enter_from(block, first[_absent(first, barred)], ones=0)
         if head < size:
@@ -154,12 +162,12 @@ class Race:
     @property
     def _first_ones(self) -> int:
         """The b for which V_b is decided before there is a cut."""
-        return max(1, FEW_BITS - self._k.bit_length())
+        return max(1, self._few_bits - self._k.bit_length())
 
     def _rest(self, block: Scores, head: int, barred: Ints) -> None:
         """The block from position `head` on: by a cut, or V_b first where that leaves too many."""
         size = block.size
-        most = max(HEAD, size >> 6)
+        most = max(self._head, size >> 6)
         ones = min(MOST_ONES, max(4, (size - head).bit_length() - 4))
         lowest = self._first_ones if (size - head) >> self._first_ones >= self._k else 4
         while ones >= lowest and self._limit < math.inf:
@@ -179,7 +187,7 @@ class Race:
         lucky = head + self._with_ones(ones, size - head)
         self._enter_from(block, lucky[_absent(lucky, barred)], ones=ones)
         known = self._limit < math.inf
-        high = _above(block, self._cut(ones), max(HEAD, size >> 2)) if known else None
+        high = _above(block, self._cut(ones), max(self._head, size >> 2)) if known else None
         if high is not None:
             tall, scores = _outside(high, head, barred)
             rest = _absent(tall, lucky)

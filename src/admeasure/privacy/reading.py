@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns
 from admeasure.privacy.truth import (
-    HOST_BYTES,
+    USUAL,
     Answers,
     Exact,
     ExactCells,
     ExactThreshold,
+    Memory,
     sub_marginals,
 )
 from admeasure.queries import Query, Threshold
@@ -28,33 +29,21 @@ from admeasure.sparse import SparseCounts
 if TYPE_CHECKING:
     from admeasure.sources import Source
 
-SMALL_CELLS = 1 << 16
-"""Marginals of at most so many cells are read dense."""
-
-DENSE_CELLS = 1 << 24
-"""Thresholds of at most so many targets are answered whole (128 MB while they are made)."""
-
-MOST_THREADS = 8
-"""Threads that read a table in memory."""
-
-BATCH_CELLS = 1 << 24
-"""Cells of the marginals that are read together; those that occur are far fewer."""
-
 
 @final
-class Ahead:
+class AnswerReader:
     """Exact answers, read in the order in which they were announced. What is read together, or
-    answered whole, takes at most `keep_bytes`, or is one marginal."""
+    answered whole, takes at most `keep_bytes` of the memory, or is one marginal. `dense` gives a
+    whole marginal."""
 
     def __init__(
         self,
-        domain: Domain,
         source: Source,
         dense: Callable[[Columns], np.ndarray],
-        keep_bytes: int = HOST_BYTES,
+        memory: Memory = USUAL,
     ) -> None:
-        self._domain, self._source, self._dense = domain, source, dense
-        self._most_cells = keep_bytes // 8
+        self._domain, self._source, self._dense = source.schema.domain, source, dense
+        self._memory, self._most_cells = memory, memory.keep_bytes // 8
         self._waiting: list[Columns] = []
         self._held: dict[Columns, SparseCounts] = {}
 
@@ -83,7 +72,7 @@ class Ahead:
             batch, cells = [columns], self._domain.cells(columns)
             for other in self._waiting[1:]:
                 cells += self._domain.cells(other)
-                if cells > min(BATCH_CELLS, self._most_cells):
+                if cells > min(self._memory.sparse_cells, self._most_cells):
                     break
                 batch.append(other)
             self._held = {}  # given back before as much again is read
@@ -92,7 +81,7 @@ class Ahead:
 
     def _read(self, batch: Sequence[Columns]) -> list[SparseCounts]:
         """Of a table in memory each marginal is a pass of its own: a few at a time in threads."""
-        threads = min(len(batch), MOST_THREADS, os.cpu_count() or 1)
+        threads = min(len(batch), self._memory.threads, os.cpu_count() or 1)
         if threads < 2 or not self._source.in_memory:
             return self._source.sparse(batch)
         parts = [batch[i::threads] for i in range(threads)]
@@ -101,7 +90,7 @@ class Ahead:
         return [read[i % threads][i // threads] for i in range(len(batch))]
 
     def _is_dense(self, query: Query) -> bool:
-        most = DENSE_CELLS if _is_partial(query) else SMALL_CELLS
+        most = self._memory.dense_cells if _is_partial(query) else self._memory.small_cells
         return self._domain.cells(query.columns) <= min(most, self._most_cells)
 
 

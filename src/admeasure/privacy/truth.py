@@ -12,6 +12,7 @@ has the formula). So no array has more numbers than a block, or than a sub-margi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Any, Protocol, TypeVar, final
@@ -29,6 +30,29 @@ DEVICE_BYTES = 1 << 33
 """What is kept of their copies on an accelerator."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How exact counts are read and kept; the sizes are where one way gets better than another.
+
+    `keep_bytes`: kept between calls of exact counts, and as much again of answers to choose by.
+    `batch_cells`: counts read at a time where they are not kept (of a table in memory an eighth of
+    what may be kept at most), or one marginal where it is larger. `small_cells`: marginals of at
+    most so many cells are read whole while answers are streamed, larger ones as the cells that
+    occur, `sparse_cells` of them together. `dense_cells`: thresholds of at most so many targets are
+    answered whole (128 MB while they are made). `threads` read a table in memory.
+    """
+
+    keep_bytes: int = HOST_BYTES
+    batch_cells: int = 1 << 24
+    small_cells: int = 1 << 16
+    sparse_cells: int = 1 << 24
+    dense_cells: int = 1 << 24
+    threads: int = 8
+
+
+USUAL = Memory()
 
 
 class Answers(Protocol):
@@ -160,11 +184,17 @@ def of_cells(query: Cell | ThresholdCell, found: SparseCounts) -> np.ndarray:
 
 
 @final
-class Lent:
+class ExactAnswers:
     """Exact answers of many queries: made when asked for, kept as far as they fit, and the last."""
 
-    def __init__(self, make: Callable[[Query], Answers], keep_bytes: int = HOST_BYTES) -> None:
-        self._make, self._keep_bytes = make, keep_bytes
+    def __init__(
+        self,
+        make: Callable[[Query], Answers],
+        keep_bytes: int = HOST_BYTES,
+        *,
+        device_bytes: int = DEVICE_BYTES,
+    ) -> None:
+        self._make, self._keep_bytes, self._device_bytes = make, keep_bytes, device_bytes
         self._kept: dict[Query, Answers] = {}
         self._bytes = 0
         self._copies: dict[Hashable, Any] = {}
@@ -190,7 +220,7 @@ class Lent:
         if key in self._copies:
             return self._copies[key]
         made = make()
-        if self._copied_bytes + nbytes(made) <= DEVICE_BYTES:
+        if self._copied_bytes + nbytes(made) <= self._device_bytes:
             self._copies[key] = made
             self._copied_bytes += nbytes(made)
         return made

@@ -29,7 +29,7 @@ from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
-from admeasure.privacy.truth import HOST_BYTES
+from admeasure.privacy.truth import HOST_BYTES, Memory
 from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
@@ -169,8 +169,8 @@ def fit(
         with held(source), run as journal:
             journal.listeners.extend((spending.hear, *listeners, watch.check))
             journal.watchers.extend((spending.watch, *watchers))
-            keep = watch.limits.keeping_bytes(HOST_BYTES)
-            curator = Curator(source, run.ledger, request.noise(), journal, keep_bytes=keep)
+            memory = Memory(watch.limits.keeping_bytes(HOST_BYTES))
+            curator = Curator(source, run.ledger, request.noise(), journal, memory=memory)
             with watch.armed(strict=source.in_memory):
                 found, outcome = bought.run(mechanism, curator, workload, schema)
                 release = _release(replace(request, schema=found), outcome, curator, watch)

@@ -40,7 +40,7 @@ from admeasure.privacy.race import Ints
 from admeasure.privacy.scores import tiles
 from admeasure.privacy.scores.score import GRID
 from admeasure.privacy.scores.tiles import Cells, Static, Tiles, Truth
-from admeasure.privacy.truth import Lent
+from admeasure.privacy.truth import ExactAnswers
 from admeasure.queries import Query, Targets
 
 NOWHERE = 2**31 - 1
@@ -50,7 +50,7 @@ CLIP = 2**30 // GRID
 """Rows. A count on the grid, and an answer of a total that `fits_32_bits` allows, < 2**30."""
 
 
-def scored(placed: Placed, queries: Sequence[Targets], exact: Lent) -> Iterator[TileBatch]:
+def scored(placed: Placed, queries: Sequence[Targets], exact: ExactAnswers) -> Iterator[TileBatch]:
     """|exact - answers| for all cells of the queries, a batch of tiles at a time."""
     before = None
     for plan in plans(placed.layout, tuple(queries), placed.tiling):
@@ -183,7 +183,7 @@ def _nbytes(truth: Truth) -> int:
     return sum(array.nbytes for array in jax.tree.leaves(truth))
 
 
-def _placed(plan: BatchPlan, exact: Lent) -> Truth:
+def _placed(plan: BatchPlan, exact: ExactAnswers) -> Truth:
     # Clipped, counts stay exact in 32 bits even where the believed total is far too low; clipping
     # moves no two counts further apart, so the sensitivity stands.
     if plan.static.r == plan.static.k:
@@ -195,7 +195,7 @@ def _placed(plan: BatchPlan, exact: Lent) -> Truth:
     return Truth(jnp.asarray(values))
 
 
-def _sparse(plan: BatchPlan, exact: Lent) -> Truth:
+def _sparse(plan: BatchPlan, exact: ExactAnswers) -> Truth:
     places, counts = [], []
     cells = {query: exact.of(query).cells() for query in plan.ranges}
     size = plan.static.tile[0] * plan.static.tile[1]

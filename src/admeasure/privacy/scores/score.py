@@ -18,7 +18,7 @@ import numpy as np
 from admeasure.errors import ResourceError
 from admeasure.privacy.race import Scores
 from admeasure.privacy.truth import Exact as Exact
-from admeasure.privacy.truth import Lent
+from admeasure.privacy.truth import ExactAnswers
 from admeasure.queries import Query
 from admeasure.unit import Unit
 
@@ -84,7 +84,7 @@ class StreamedScore(Protocol):
         """The most that any one integer can move between neighbours."""
         ...
 
-    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+    def blocks(self, queries: Sequence[Query], exact: ExactAnswers) -> Iterator[Block]:
         """The scores of all that the queries offer, each once, from their exact answers."""
         ...
 

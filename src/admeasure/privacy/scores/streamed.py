@@ -26,7 +26,7 @@ from admeasure.families import Model
 from admeasure.families.products.placement import Placed
 from admeasure.privacy.race import ArrayScores
 from admeasure.privacy.scores.score import GRID, GRID_BITS, LARGEST, Block, fits_32_bits, to_grid
-from admeasure.privacy.truth import Answers, Lent
+from admeasure.privacy.truth import Answers, ExactAnswers
 from admeasure.queries import Cell, Marginal, Query, Targets, ThresholdCell
 from admeasure.unit import Unit
 
@@ -54,7 +54,7 @@ class CellErrors:
     def sensitivity(self, unit: Unit) -> int:
         return unit.max_rows * GRID
 
-    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+    def blocks(self, queries: Sequence[Query], exact: ExactAnswers) -> Iterator[Block]:
         asked = cast("Sequence[Targets]", queries)
         placed = self.model.placed
         if placed is None or not fits_32_bits(placed.total):
@@ -67,7 +67,7 @@ class CellErrors:
             barred = [batch.positions(q, self._barred(q)) for q in batch.queries]
             yield Block(batch.scores, batch.place, np.concatenate(barred))
 
-    def _on_host(self, query: Targets, exact: Lent) -> Iterator[Block]:
+    def _on_host(self, query: Targets, exact: ExactAnswers) -> Iterator[Block]:
         barred, answers, start = self._barred(query), exact.of(query), 0
         for believed in self.model.blocks(query):
             end = start + believed.size
@@ -108,7 +108,7 @@ class MarginalErrors:
     def sensitivity(self, unit: Unit) -> int:
         return unit.rows_changed * GRID
 
-    def blocks(self, queries: Sequence[Query], exact: Lent) -> Iterator[Block]:
+    def blocks(self, queries: Sequence[Query], exact: ExactAnswers) -> Iterator[Block]:
         for query in queries:
             assert isinstance(query, Marginal)
             answers, start, distance = exact.of(query), 0, 0
