@@ -30,7 +30,6 @@ def products(request, monkeypatch):
         monkeypatch.setattr(elimination, "_FUSED_CELLS", 1)
         monkeypatch.setattr(elimination, "_FUSED_COST", 0.0)
         monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
-        monkeypatch.setattr(triangle, "_CACHE_CELLS", 4)
     if request.param == "level by level":
         monkeypatch.setattr(triangle.Triangle, "of", lambda *_: None)
     return request.param

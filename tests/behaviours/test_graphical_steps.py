@@ -7,16 +7,18 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical.estimation import facets, regions
+from admeasure.families.graphical.estimation import facets
 from admeasure.families.graphical.estimation.facets import Facets
 from admeasure.families.graphical.estimation.regions import (
+    USUAL,
     Local,
     Regions,
+    StepRules,
     counting_numbers,
     lone_step,
 )
 from admeasure.families.graphical.estimation.residuals import Effects, closure
-from admeasure.families.graphical.inference import bucket, triangle
+from admeasure.families.graphical.inference import bucket
 from admeasure.families.graphical.inference.tables import CliqueLayout
 from admeasure.families.graphical.inference.triangle import Triangle
 
@@ -107,24 +109,24 @@ def test_every_set_of_attributes_is_counted_once(levels, cliques):
         assert sum(n for region, n in numbers.items() if set(subset) <= set(region)) == 1
 
 
-def local(levels, cliques, joint, slack):
+EXACT = StepRules(downhill=0.0, large=0.0, newton=60)
+
+
+def local(levels, cliques, joint, slack, rules=USUAL):
     layout = CliqueLayout(levels, cliques)
-    known = Regions(layout, Facets(layout), dict.fromkeys(cliques, slack))
+    known = Regions(layout, Facets(layout), dict.fromkeys(cliques, slack), rules)
     return layout, Local(known, flat_marginals(joint, cliques))
 
 
 @pytest.mark.parametrize(("levels", "cliques"), TREES)
-def test_in_a_junction_tree_one_leap_reaches_any_marginals(levels, cliques, monkeypatch):
-    monkeypatch.setattr(regions, "_NEWTON", 60)
-    monkeypatch.setattr(regions, "_LARGE_STEP", 0.0)
-    monkeypatch.setattr(regions, "_DOWNHILL", 0.0)
+def test_in_a_junction_tree_one_leap_reaches_any_marginals(levels, cliques):
     rng = np.random.default_rng(2)
     start = np.exp(
         joint_of(levels, CliqueLayout(levels, cliques), rng.normal(size=_cells(levels, cliques)))
     )
     start *= 100 / start.sum()
     wanted = rng.dirichlet(np.ones(start.size)).reshape(levels) * 100
-    layout, here = local(levels, cliques, start, 1e-200)
+    layout, here = local(levels, cliques, start, 1e-200, EXACT)
     step = here.leap(flat_marginals(wanted, cliques) - here.counts)
     reached = start * np.exp(joint_of(levels, layout, step))
     reached *= 100 / reached.sum()
@@ -139,10 +141,9 @@ def _cells(levels, cliques):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("levels", "cliques"), LOOPS)
-def test_near_the_uniform_distribution_loops_do_no_harm(levels, cliques, seed, monkeypatch):
-    monkeypatch.setattr(regions, "_CAREFUL", 1.0)
+def test_near_the_uniform_distribution_loops_do_no_harm(levels, cliques, seed):
     uniform = np.full(levels, 1000.0 / np.prod(levels))
-    layout, here = local(levels, cliques, uniform, 1e-200)
+    layout, here = local(levels, cliques, uniform, 1e-200, StepRules(careful=1.0))
     rng = np.random.default_rng(seed)
     other = uniform * np.exp(1e-4 * rng.normal(size=levels))
     other *= 1000 / other.sum()
@@ -166,12 +167,11 @@ def test_no_step_points_uphill_however_strong_the_dependence(levels, cliques, se
     assert here.squared(change) == pytest.approx(change @ here.solve(change))
 
 
-def test_a_lone_step_solves_its_equation_for_large_and_small_changes(monkeypatch):
-    monkeypatch.setattr(regions, "_NEWTON", 60)
+def test_a_lone_step_solves_its_equation_for_large_and_small_changes():
     counts = np.array([1e-9, 3.0, 500.0, 20.0, 0.0, 7.0])
     change = np.array([40.0, 1e6, -480.0, -90.0, 5.0, 0.01])
     slack = np.full(6, 0.7)
-    step = lone_step(counts, change, slack)
+    step = lone_step(counts, change, slack, StepRules(newton=60))
     np.testing.assert_allclose(counts * np.expm1(step) + slack * step, change, rtol=1e-2)
     exact = np.abs(change / (counts + slack)) > 0.3
     np.testing.assert_allclose(
@@ -189,12 +189,11 @@ TRIANGLES = [
 
 @pytest.mark.parametrize("cells", [1, 40, 1 << 16])
 @pytest.mark.parametrize(("shapes", "shape"), TRIANGLES)
-def test_triangles_agree_with_the_written_out_product(shapes, shape, cells, monkeypatch):
-    monkeypatch.setattr(triangle, "_CACHE_CELLS", cells)
+def test_triangles_agree_with_the_written_out_product(shapes, shape, cells):
     rng = np.random.default_rng(3)
     factors = [rng.random(one) for one in shapes]
     weight = rng.random(shape)
-    found = Triangle.of(factors, shape)
+    found = Triangle.of(factors, shape, cells)
     assert found is not None
     whole = factors[0] * factors[1] * factors[2]
     np.testing.assert_allclose(found.summed(factors), whole.sum(axis=0), rtol=1e-13)

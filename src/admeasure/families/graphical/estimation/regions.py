@@ -20,6 +20,7 @@ where that is most, so that it is no looser than they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -29,16 +30,27 @@ from admeasure.families.graphical.estimation.residuals import closure, subsets
 from admeasure.families.graphical.inference.tables import CliqueLayout
 from admeasure.families.graphical.structure.triangulation import Clique
 
-_DOWNHILL = 0.25
-"""How much of the cliques' own slope the smaller regions must leave."""
-_CAREFUL = 0.8
-"""How much of the smaller regions is taken after the first step. With all of it, tables whose cells
-are mostly empty take longer (measured)."""
-_LARGE_STEP = 0.3
-"""Up to this a step is as good as that of a small change; beyond, it takes so many of Newton's."""
-_NEWTON = 2
 _LARGEST = 700.0
 """exp of more overflows."""
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How far a step is trusted.
+
+    `downhill`: how much of the cliques' own slope the smaller regions must leave. Up to `large` a
+    step is as good as that of a small change; beyond, it takes `newton` of Newton's. `careful`: how
+    much of the smaller regions is taken after the first step; with all of it, tables whose cells
+    are mostly empty take longer (measured).
+    """
+
+    downhill: float = 0.25
+    large: float = 0.3
+    newton: int = 2
+    careful: float = 0.8
+
+
+USUAL = StepRules()
 
 
 def counting_numbers(cliques: tuple[Clique, ...]) -> dict[Clique, int]:
@@ -56,10 +68,14 @@ class Regions:
     """The regions of `cliques`, none of which holds another."""
 
     def __init__(
-        self, cliques: CliqueLayout, facets: Facets, slack: Mapping[Clique, float]
+        self,
+        cliques: CliqueLayout,
+        facets: Facets,
+        slack: Mapping[Clique, float],
+        rules: StepRules = USUAL,
     ) -> None:
         """`slack` is k, for every clique."""
-        self.facets = facets
+        self.facets, self.rules = facets, rules
         self.slack = cliques.each([slack[clique] for clique in cliques.cliques])
         tops = set(cliques.cliques)
         numbers = counting_numbers(cliques.cliques)
@@ -102,9 +118,11 @@ class Local:
         inner_change = self._sums(change)
         return self._joined(
             change,
-            lone_step(self.counts, change, self._regions.slack),
+            lone_step(self.counts, change, self._regions.slack, self._regions.rules),
             inner_change,
-            lone_step(self._inner_counts, inner_change, self._regions.inner_slack),
+            lone_step(
+                self._inner_counts, inner_change, self._regions.inner_slack, self._regions.rules
+            ),
         )
 
     def solve(self, change: np.ndarray) -> np.ndarray:
@@ -115,12 +133,19 @@ class Local:
         """The change times the step."""
         step, inner_change, inner = self._small(change)
         along = float(change @ step)
-        return max(along + float(inner_change @ (inner * self._regions.numbers)), _DOWNHILL * along)
+        return max(
+            along + float(inner_change @ (inner * self._regions.numbers)),
+            self._regions.rules.downhill * along,
+        )
 
     def _small(self, change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         step = change / (self.counts + self._regions.slack)
         inner_change = self._sums(change)
-        inner = _CAREFUL * inner_change / (self._inner_counts + self._regions.inner_slack)
+        inner = (
+            self._regions.rules.careful
+            * inner_change
+            / (self._inner_counts + self._regions.inner_slack)
+        )
         return step, inner_change, inner
 
     def _joined(
@@ -128,25 +153,28 @@ class Local:
     ) -> np.ndarray:
         inner *= self._regions.numbers
         along, across = float(change @ step), float(inner_change @ inner)
-        if along + across < _DOWNHILL * along:
-            inner *= (1.0 - _DOWNHILL) * along / -across
+        downhill = self._regions.rules.downhill
+        if along + across < downhill * along:
+            inner *= (1.0 - downhill) * along / -across
         self._regions.facets.spread(self._regions.meets @ inner, step)
         return step
 
 
-def lone_step(counts: np.ndarray, change: np.ndarray, slack: np.ndarray) -> np.ndarray:
+def lone_step(
+    counts: np.ndarray, change: np.ndarray, slack: np.ndarray, rules: StepRules = USUAL
+) -> np.ndarray:
     """Nearly the root of counts (exp(s) - 1) + slack s = change in every cell.
 
     The left side is convex and increasing. Where the step is large, Newton's method descends to the
     root from a point above it.
     """
     step = change / (counts + slack)
-    large = np.nonzero(np.abs(step) > _LARGE_STEP)
+    large = np.nonzero(np.abs(step) > rules.large)
     if large[0].size:
         m, q, k, s = counts[large], change[large], slack[large], step[large]
         above = np.log1p(np.maximum(q, 0.0) / np.maximum(m, 1e-300))
         s = np.where(q > 0, np.minimum(s, above), s)
-        for _ in range(_NEWTON):
+        for _ in range(rules.newton):
             grown = m * np.exp(np.minimum(s, _LARGEST))
             s -= (grown - m + k * s - q) / (grown + k)
         step[large] = s

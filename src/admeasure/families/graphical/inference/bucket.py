@@ -28,7 +28,7 @@ _CACHE_CELLS = 1 << 16
 
 def summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """R, from factors that are not negative."""
-    triangle = Triangle.of(factors, shape)
+    triangle = Triangle.of(factors, shape, _CACHE_CELLS)
     return _summed(factors, shape) if triangle is None else triangle.summed(factors)
 
 
@@ -37,7 +37,7 @@ def adjoints(
 ) -> list[np.ndarray]:
     """The derivatives of the sum of weight(x) R(x) by each factor's cells; where a cell is 0, what
     is said of it is not used."""
-    triangle = Triangle.of(factors, shape)
+    triangle = Triangle.of(factors, shape, _CACHE_CELLS)
     if triangle is not None:
         return triangle.adjoints(factors, weight)
     shares = zip(_shares(factors, shape, weight), factors, strict=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_CACHE_CELLS = 1 << 16
+CACHE_CELLS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,13 @@ class Triangle:
     order: tuple[int, int, int]
     axes: dict[str, list[int]]
     lengths: tuple[int, ...]
+    cells: int = CACHE_CELLS
+    """How many cells of a product are held at a time."""
 
     @classmethod
-    def of(cls, factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> Triangle | None:
+    def of(
+        cls, factors: Sequence[np.ndarray], shape: tuple[int, ...], cells: int = CACHE_CELLS
+    ) -> Triangle | None:
         """None where the factors do not overlap in this way."""
         if len(factors) != 3:
             return None
@@ -51,20 +55,20 @@ class Triangle:
         )
         groups = {"z": by_all, "x": shared[c], "g": shared[a], "y": shared[b]}
         axes = {"k": [0]} | {name: [i + 1 for i in group] for name, group in groups.items()}
-        return cls((a, b, c), axes, (len(factors[0]), *shape))
+        return cls((a, b, c), axes, (len(factors[0]), *shape), cells)
 
     def summed(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """R, axes as in the bucket."""
         a, b, c = (factors[f] for f in self.order)
-        found, _ = _products(self._as(c, "gky"), self._as(a, "xky"), self._as(b, "xgk"))
+        found, _ = self._products(self._as(c, "gky"), self._as(a, "xky"), self._as(b, "xgk"))
         return self._back(found, "xgy")[0]
 
     def adjoints(self, factors: Sequence[np.ndarray], weight: np.ndarray) -> list[np.ndarray]:
         """The derivatives of the sum of weight R by each factor, axes as in the bucket."""
         a, b, c = (factors[f] for f in self.order)
         w = weight[None]
-        by_a, _ = _products(self._as(c, "kgy"), self._as(w, "xgy"), self._as(b, "xkg"))
-        by_c, by_b = _products(
+        by_a, _ = self._products(self._as(c, "kgy"), self._as(w, "xgy"), self._as(b, "xkg"))
+        by_c, by_b = self._products(
             self._as(w, "gxy"), self._as(a, "kxy"), self._as(b, "kgx"), self._as(c, "kgy")
         )
         assert by_b is not None
@@ -86,27 +90,26 @@ class Triangle:
         whole = table.reshape([self.lengths[i] if i in held else 1 for i in order])
         return whole.transpose(np.argsort(order))
 
-
-def _products(
-    t: np.ndarray, s: np.ndarray, v: np.ndarray, w: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """sum over b of V(z, i, a, b) T(z, a, b, c) S(z, i, b, c), and if there is a W(z, i, a, c), the
-    sum over c of the same with W instead of V."""
-    t, s, v = map(np.ascontiguousarray, (t, s, v))
-    nz, na, nb, nc = t.shape
-    ni = s.shape[1]
-    by_c, by_b = np.empty((nz, ni, na, nc)), None if w is None else np.empty((nz, ni, na, nb))
-    rows = max(1, _CACHE_CELLS // (nb * nc))
-    deep = max(1, rows // na)
-    table = np.empty((min(deep, nz), min(rows, na), nb, nc))
-    for z in range(0, nz, deep):
-        for a in range(0, na, rows):
-            part = t[z : z + deep, a : a + rows]
-            joint = table[: part.shape[0], : part.shape[1]]
-            for i in range(ni):
-                at = slice(z, z + deep), i, slice(a, a + rows)
-                np.multiply(part, s[z : z + deep, i, None], out=joint)
-                np.matmul(v[at][..., None, :], joint, out=by_c[at][..., None, :])
-                if w is not None and by_b is not None:
-                    np.matmul(joint, w[at][..., None], out=by_b[at][..., None])
-    return by_c, by_b
+    def _products(
+        self, t: np.ndarray, s: np.ndarray, v: np.ndarray, w: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """sum over b of V(z, i, a, b) T(z, a, b, c) S(z, i, b, c), and if there is a W(z, i, a, c),
+        the sum over c of the same with W instead of V."""
+        t, s, v = map(np.ascontiguousarray, (t, s, v))
+        nz, na, nb, nc = t.shape
+        ni = s.shape[1]
+        by_c, by_b = np.empty((nz, ni, na, nc)), None if w is None else np.empty((nz, ni, na, nb))
+        rows = max(1, self.cells // (nb * nc))
+        deep = max(1, rows // na)
+        table = np.empty((min(deep, nz), min(rows, na), nb, nc))
+        for z in range(0, nz, deep):
+            for a in range(0, na, rows):
+                part = t[z : z + deep, a : a + rows]
+                joint = table[: part.shape[0], : part.shape[1]]
+                for i in range(ni):
+                    at = slice(z, z + deep), i, slice(a, a + rows)
+                    np.multiply(part, s[z : z + deep, i, None], out=joint)
+                    np.matmul(v[at][..., None, :], joint, out=by_c[at][..., None, :])
+                    if w is not None and by_b is not None:
+                        np.matmul(joint, w[at][..., None], out=by_b[at][..., None])
+        return by_c, by_b
