@@ -19,7 +19,7 @@ from admeasure.schema import select, values
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Rules
-from admeasure.schema.storage import Storage, storage_of
+from admeasure.schema.storage import Storage, storage_of_plain
 
 MAX_LEVELS = 65_536
 CODEBOOK = "from the codebook rather than from the data"
@@ -121,7 +121,7 @@ class Column(Part):
             return Refusal.WRONG_STORAGE
         if read is None:
             return Refusal.MISSING
-        rules = self.rules.get(storage_of(read))
+        rules = self.rules.get(storage_of_plain(read))
         return Refusal.WRONG_STORAGE if rules is None else rules.code(read)
 
     def ordinal_of(self, value: object) -> int | float | None:
@@ -130,7 +130,7 @@ class Column(Part):
             read = values.plain(value)
         except values.UnreadableStorage:
             return None
-        rules = None if read is None else self.rules.get(storage_of(read))
+        rules = None if read is None else self.rules.get(storage_of_plain(read))
         found = None if rules is None or self.grid is None else rules.reads.reader(read)
         return None if found != found else found
 

@@ -108,14 +108,14 @@ class Ordered(Column):
         return missing_read(self.reads, self.missing_values)
 
     @property
-    def levels_of(self) -> Listed | OrdinalGrid | RealGrid:
+    def _levels(self) -> Listed | OrdinalGrid | RealGrid:
         assert self.grid is not None
         return self.grid
 
     @cached_property
     def rules(self) -> Mapping[Storage, Rules]:
         texts = missing_texts(self.missing_values)
-        rules = Rules(self.reads, self.levels_of, texts, self.missing_read)
+        rules = Rules(self.reads, self._levels, texts, self.missing_read)
         return dict.fromkeys((Storage.TEXT, *self.stored_as), rules)
 
     @property
@@ -250,7 +250,7 @@ class IntegerColumn(_Whole):
         return self.enum
 
     @property
-    def levels_of(self) -> Listed | OrdinalGrid:
+    def _levels(self) -> Listed | OrdinalGrid:
         return self._cuts if self.enum is None else Listed(self.index, Refusal.NOT_IN_ENUM)
 
     def problems(self) -> Iterator[str]:

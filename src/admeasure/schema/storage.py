@@ -35,7 +35,7 @@ TIMES = (Storage.DAY, Storage.MOMENT)
 _OF_PYTHON = {str: Storage.TEXT, bool: Storage.BOOLEAN, int: Storage.WIDE, float: Storage.REAL}
 
 
-def storage_of(value: Plain) -> Storage:
+def storage_of_plain(value: Plain) -> Storage:
     """The storage of a plain value that is not null."""
     found = _OF_PYTHON.get(type(value))
     return found or (Storage.DECIMAL if isinstance(value, Decimal) else Storage.DAY)

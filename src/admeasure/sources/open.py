@@ -15,7 +15,6 @@ from admeasure.schema.model import Schema
 from admeasure.sources import Source
 from admeasure.sources.kind import Progress
 from admeasure.sources.kinds import kind_of
-from admeasure.sources.memory import MemorySource
 
 
 def open_source(
@@ -42,6 +41,8 @@ def open_source(
     """
     kind = kind_of(data)
     if kind is None:
+        from admeasure.sources.memory import MemorySource
+
         return MemorySource(data, schema)
     kind.check_installed()
     return kind.open(
