@@ -68,6 +68,7 @@ class Loader:
     def write(self, where: int, content: bytes) -> None:
         path = self.path(where)
         assert path is not None
+        path.unlink(missing_ok=True)  # some file systems wait for the disk when a file is cut short
         path.write_bytes(content)
 
     def load(self) -> object:
