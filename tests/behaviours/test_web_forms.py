@@ -70,7 +70,10 @@ where = {age = {to = 9}, smoker = true, "work, paid" = ["yes, often", {level = "
 """
 
 
-@pytest.mark.parametrize("text", [ALL_KINDS, (DEMO / "schema.toml").read_text()])
+PRIVATE_BINS = ALL_KINDS.replace("bins = 10", 'bins = "private"')
+
+
+@pytest.mark.parametrize("text", [ALL_KINDS, PRIVATE_BINS, (DEMO / "schema.toml").read_text()])
 def test_a_schema_file_goes_into_the_form_and_back_unchanged(text: str) -> None:
     schema = Schema.loads(text)
     header = [(name, "VARCHAR") for name in schema.names]

@@ -56,7 +56,7 @@ class KeptCounts:
 
 @final
 class StepCounts:
-    """KeptCounts in the order in which a step asks for them: kept ones, or a batch at a time."""
+    """Counts in the order in which a step asks for them: kept ones, or a batch at a time."""
 
     def __init__(self, counts: KeptCounts, marginals: Sequence[Columns]) -> None:
         self._counts = counts

@@ -13,6 +13,7 @@ from admeasure.errors import SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.draft import kind_of
 from admeasure.schema.load import validate
+from admeasure.schema.ordered import PRIVATE
 from admeasure.schema.values import quoted
 from admeasure.web.conditions import selection_of, text_of, value_of
 
@@ -115,7 +116,8 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
     if kind in ("integer", "number", "date"):
         column |= {k: _read(kind, form[k]) for k in ("minimum", "maximum") if form[k]}
         if form["bins"]:
-            column["bins"] = _read("integer", form["bins"])
+            private = form["bins"].strip() == PRIVATE
+            column["bins"] = PRIVATE if private else _read("integer", form["bins"])
         if form["edges"].strip():
             parts = form["edges"].replace(",", " ").split()
             column["edges"] = [_read(kind, part) for part in parts]
