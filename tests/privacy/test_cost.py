@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from admeasure.certificate import lines
 from admeasure.errors import BudgetError
+from admeasure.privacy.book import Book
 from admeasure.privacy.convert import delta_of, epsilon_of
 from admeasure.privacy.cost import Cost, Zcdp, as_cost, budget_of
 from admeasure.privacy.curator import Curator
@@ -90,6 +91,17 @@ def test_a_ledger_without_a_share_of_delta_refuses_a_charge_of_one() -> None:
     with pytest.raises(BudgetError, match="delta 1e-09"):
         ledger.charge(ledger.total / 2 + Zcdp(Fraction(0), Fraction(1, 10**9)), "categories")
     assert not ledger.spent
+
+
+def test_a_book_whose_total_has_no_share_of_delta_refuses_a_run_that_would_spend_one(tmp_path):
+    book = Book.create(tmp_path / "book.db", "toy", epsilon=1, delta=1e-6)
+    half = book.account("toy").total / 2
+    asked = half + Zcdp(Fraction(0), Fraction(1, 10**9))
+    with pytest.raises(BudgetError, match="delta 1e-09"):
+        book.reserve("toy", asked, mechanism="aim", release="r")
+    assert not book.account("toy").spent
+    entry = book.entry(book.reserve("toy", half, mechanism="aim", release="r"))
+    assert entry.cost == entry.reserved == half
 
 
 def test_the_certificate_shows_the_share_of_delta_of_each_charge() -> None:

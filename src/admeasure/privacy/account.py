@@ -194,7 +194,7 @@ def refusal(account: Account, asked: Cost, delta: float) -> str:
     return (
         f"The data set {account.dataset!r} has a total of {account.total} (epsilon "
         f"= {account.epsilon:g} at delta = {account.delta:g}). {float(account.spent):.6g} is "
-        f"spent and {float(account.left):.6g} is left; this run asks for {float(asked):.6g} "
+        f"spent and {float(account.left):.6g} is left; this run asks for {asked} "
         f"(epsilon = {asked.epsilon(delta):.4g} at delta = {delta:g}). Nothing was charged. "
         f"{left}."
     )

@@ -20,12 +20,14 @@ def blocks(score: Score, queries: Sequence[Query], counts: StepCounts) -> Iterat
     """The scores of all that the queries offer, each once, in the order of the queries."""
     group: list[Query] = []
     scores: list[np.ndarray] = []
+    size = 0
     for query in queries:
         group.append(query)
         scores.append(np.ravel(score.of(query, counts.of(query.columns))))
-        if sum(map(len, scores)) >= TOGETHER:
+        size += len(scores[-1])
+        if size >= TOGETHER:
             yield _block(group, scores)
-            group, scores = [], []
+            group, scores, size = [], [], 0
     if group:
         yield _block(group, scores)
 
