@@ -173,7 +173,9 @@ def fit(
             curator = Curator(source, run.ledger, request.noise(), journal, memory=memory)
             with watch.armed(strict=source.in_memory):
                 found, outcome = bought.run(mechanism, curator, workload, schema)
-                release = _release(replace(request, schema=found), outcome, curator, watch)
+                if found is not schema:
+                    request = replace(request, schema=found)
+                release = _release(request, outcome, curator, watch)
             run.finish(release)
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
