@@ -212,7 +212,12 @@ CASES: dict[str, tuple[Break, int, str]] = {
     "nothing to resume": (lambda p: [*p.fit(), "--resume"], 2, "no interrupted run"),
     # the command line
     "no epsilon": (with_option(epsilon=None), 2, "--epsilon"),
-    "no mechanism": (with_option(mechanism=None), 2, "--mechanism"),
+    "an empty mechanism": (with_option(mechanism=""), 2, "no mechanism ''"),
+    "an option and no mechanism": (
+        lambda p: [*with_option(mechanism=None)(p), "--rounds", "5"],
+        2,
+        "auto has no option --rounds",
+    ),
     "no schema": (with_option(schema=None), 2, "--schema"),
     "no out": (with_option(out=None), 2, "--out"),
     "an option without a value": (lambda p: [*p.fit(), "--rounds"], 2, "needs a value"),
