@@ -57,22 +57,23 @@ def read_bytes(
 ) -> bytes:
     """The content of a plain file of a sound size. `missing` is the error where there is none, and
     `called` what it says that there is none of."""
+    shown = str(path) if str(path).isprintable() else repr(str(path))
     try:
         # A pipe that nobody writes to must not make us wait before we see that it is one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if stat.S_ISDIR(found.st_mode):
-                raise error(f"{path} is a folder. Name the file in it.")
+                raise error(f"{shown} is a folder. Name the file in it.")
             if not stat.S_ISREG(found.st_mode):
-                raise error(f"{path} is not a plain file but a device or a pipe. Name a file.")
+                raise error(f"{shown} is not a plain file but a device or a pipe. Name a file.")
             if found.st_size > largest_megabytes * 2**20:
-                raise error(f"{path} is larger than {largest_megabytes:g} MB. Name another file.")
+                raise error(f"{shown} is larger than {largest_megabytes:g} MB. Name another file.")
             return file.read(found.st_size)  # not what is appended meanwhile
     except FileNotFoundError:
-        raise (missing or error)(f"There is no {called} {path}. Check the path.") from None
+        raise (missing or error)(f"There is no {called} {shown}. Check the path.") from None
     except OSError as problem:
-        raise error(f"{path} cannot be read: {problem.strerror}.") from None
+        raise error(f"{shown} cannot be read: {problem.strerror}.") from None
     except ValueError:  # a NUL, or half a character, in the path
         raise error(f"{str(path)!r} is not the name of a file. Check the path.") from None
 

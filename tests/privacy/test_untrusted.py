@@ -189,3 +189,10 @@ def test_nobody_else_parses_toml_or_json():
         )
     }
     assert found == set(OURS)
+
+
+def test_a_path_with_a_line_break_is_named_on_one_line(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        read_bytes(tmp_path / "a\nb.toml")
+    assert "a\\nb.toml" in str(refused.value)
+    assert "\n" not in str(refused.value)
