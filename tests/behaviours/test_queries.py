@@ -214,3 +214,9 @@ def test_spread_is_the_transpose_of_answer() -> None:
         answer = query.answer(counts)
         values = rng.normal(size=answer.shape)
         assert np.isclose((answer * values).sum(), (counts * query.spread(values, domain)).sum())
+
+
+@pytest.mark.parametrize("columns", [[1e308], ["a", None], [["a"]]])
+def test_a_column_that_is_no_text_is_refused(columns):
+    with pytest.raises(WorkloadError, match="named by a text"):
+        from_record({"query": "marginal", "columns": columns})

@@ -81,6 +81,9 @@ def arrange(columns: Iterable[str], *parallel: Sequence[T]) -> tuple[Columns, li
     if isinstance(columns, str):
         raise WorkloadError(f"A query needs a list of columns, not the text {columns!r}.")
     names = tuple(columns)
+    unnamed = [name for name in names if not isinstance(name, str)]
+    if unnamed:
+        raise WorkloadError(f"A column is named by a text, not by {type(unnamed[0]).__name__}.")
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise WorkloadError(f"Column {repeated[0]!r} is named twice in one query. Name it once.")
