@@ -206,14 +206,14 @@ def test_a_killed_study_goes_on_where_it_stopped(plan: Path) -> None:
     plan.write_text(PLAN.replace("seeds = 2", "seeds = 8"))
     out = plan.with_name("r.jsonl")
     command = [sys.executable, "-m", "admeasure.cli", "study", str(plan), "--out", str(out)]
-    study = subprocess.Popen([*command, "--jobs", "2"], start_new_session=True)
+    process = subprocess.Popen([*command, "--jobs", "2"], start_new_session=True)
     end = time.monotonic() + 120
     while not (out.exists() and out.read_bytes().count(b"\n") >= 3):
-        assert study.poll() is None
+        assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.01)
-    os.killpg(study.pid, signal.SIGKILL)
-    study.wait()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     whole, _, _ = out.read_bytes().rpartition(b"\n")
     assert whole.count(b"\n") + 1 < 8, "it was killed too late to test anything"
     with out.open("ab") as file:

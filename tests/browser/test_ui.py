@@ -97,7 +97,7 @@ def test_the_whole_path_from_table_to_answers(open_tab: Open, server: Any) -> No
     table, number = page.url.split("/")[-3], page.url.split("/")[-1]
     release = Release.load(server.folder / f"tables/{table}/runs/{number}/release")
     assert release.certificate.private
-    assert Book.open(server.folder / "budget.db").account("whole path").spent > 0
+    assert Book.open(server.folder / "budget.db").account("whole path").spent.rho > 0
 
     column = release.schema.columns[1]
     page.select_option("#conditions select", column.name)
@@ -330,7 +330,7 @@ def test_a_budget_that_is_spent_is_refused_and_charges_nothing(open_tab: Open, s
     start(page)
     page.wait_for_function("() => document.querySelector('#run-state').textContent === 'failed'")
     assert "Nothing was charged" in page.inner_text("#run-message")
-    assert Book.open(server.folder / "budget.db").account("nearly spent").spent == 0
+    assert Book.open(server.folder / "budget.db").account("nearly spent").spent.rho == 0
 
 
 def test_two_tabs_do_not_overwrite_each_other(open_tab: Open, server: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms.fem import Fem
 from admeasure.parts.oracle import Oracle
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.scores.score import GRID
 from admeasure.schema import Schema
 from admeasure.unit import Unit
@@ -97,8 +98,8 @@ def test_the_second_half_of_the_rounds_is_released_unless_all_are_asked_for(tabl
 def test_the_number_of_rounds_grows_with_the_budget_to_the_power_of_two_thirds() -> None:
     unit = Unit()
     for rows, rho in ((1e5, 0.01), (1e4, 0.1), (1e5, 0.001)):
-        few = Fem()._rounds(Fraction(rho), rows, unit)
-        many = Fem()._rounds(Fraction(8 * rho), rows, unit)
+        few = Fem()._rounds(Zcdp(Fraction(rho)), rows, unit)
+        many = Fem()._rounds(Zcdp(Fraction(8 * rho)), rows, unit)
         assert many == pytest.approx(2 * few, abs=2)
 
 
