@@ -33,7 +33,7 @@ from admeasure.sources.memory import MemorySource
 ROWS = 24
 # Every example opens files, so shrinking one that fails would take minutes.
 fuzz = settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

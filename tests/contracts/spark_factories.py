@@ -125,9 +125,8 @@ def repartitioned(values: Values, schema: Schema, _: Path) -> Source:
 
 
 MARKS = (pytest.mark.spark,)
-FACTORIES: dict[str, Factory] = {
-    "spark parquet parts": parquet_parts,
-    "spark csv": csv,
-    "spark DataFrame": data_frame,
-    "spark repartitioned": repartitioned,
-}
+FACTORIES: dict[str, Factory] = {"spark csv": csv, "spark repartitioned": repartitioned}
+"""Texts and typed columns, in one part and in many; the others read as one of these does, and are
+judged in `make audit`."""
+if os.environ.get("ADMEASURE_AUDIT") == "full":
+    FACTORIES |= {"spark parquet parts": parquet_parts, "spark DataFrame": data_frame}

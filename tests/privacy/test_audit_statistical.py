@@ -33,8 +33,7 @@ ALPHA = 1e-5
 RHO, DELTA = Fraction(1, 2), 0.1
 """A large delta and a small rho: what a few thousand runs can tell apart best."""
 
-SECONDS = 8.0
-MOST_RUNS, FEWEST_RUNS = 2000, 200
+MOST_RUNS = 2000
 
 HALVED_RHO, HALVED_RUNS = Fraction(2), 250
 """At this rho half of the noise doubles mu from about 1.4, half of the budget being measured, to
@@ -69,18 +68,18 @@ def tables(relation: Neighbours) -> tuple[MemorySource, MemorySource]:
     return first, second
 
 
-def runs_within(seconds: float, once: Callable[[], object]) -> int:
+def runs_within(seconds: float, fewest: int, once: Callable[[], object]) -> int:
     """As many runs a table as the time allows; what is claimed does not depend on it."""
     started = time.perf_counter()
     once()
     each = 2 * (time.perf_counter() - started) / 8
-    return int(min(MOST_RUNS, max(FEWEST_RUNS, seconds / each)))
+    return int(min(MOST_RUNS, max(fewest, seconds / each)))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("relation", Neighbours)
 @pytest.mark.parametrize("name", REGISTRY)
-def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally):
+def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally, times):
     """False alarms: 2e-5 for each mechanism and relation over the choice of seeds."""
     first, second = tables(relation)
     mechanism = small(name, first.schema)
@@ -92,7 +91,7 @@ def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally):
             rho=RHO, delta=DELTA, runs=runs, noise=SeededNoise, alpha=ALPHA,
         )  # fmt: skip
 
-    found = judged(runs_within(SECONDS, lambda: judged(4)))
+    found = judged(runs_within(times(3, 8), times(100, 200), lambda: judged(4)))
     assert found.epsilon_lower <= found.epsilon
     assert found.mu_lower <= found.mu
     tally("statistical audit: runs", 2 * found.runs)
@@ -101,13 +100,15 @@ def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", REGISTRY)
-def test_half_of_the_noise_is_found_out(name, small, served, tally):
+def test_half_of_the_noise_is_found_out(name, small, served, tally, times):
     """Detection, with fixed seeds: the bound on mu, about twice its claim, passes it by far.
 
     Not for a mechanism that measures less than half of its budget, whose choices are audited below,
     nor where the two tables move the answers by so much less than their sensitivity that even half
-    of the noise keeps the promise.
+    of the noise keeps the promise. `gem-pub`, which draws as `gem` does, only in `make audit`.
     """
+    if name == "gem-pub" and times(0, 1) == 0:
+        pytest.skip("draws as gem does; make audit has it")
     first, second = tables(Neighbours.ADD_REMOVE)
     mechanism = whole_marginals(small(name, first.schema))
     workload = served(mechanism, first.schema)
