@@ -61,7 +61,7 @@ def test_fits_in_eight_processes_add_up_exactly(place, times, tally):
     entries = book.history("toy")
     assert len(entries) == len({e.id for e in entries}) == len(told)
     assert {e.status for e in entries} == {"released"}
-    assert {e.reserved for e in entries} == {EACH}
+    assert {e.reserved.rho for e in entries} == {EACH}
     assert Counter(e.cost.rho for e in entries) == Counter(map(Fraction, told))
     assert book.account("toy").spent.rho == sum(map(Fraction, told))
     tally("budget book: charges by 8 processes at once", len(told))
