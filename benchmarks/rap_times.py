@@ -14,7 +14,7 @@ PARTS = {
     "race": "admeasure.privacy.race.Race.add",
     "counts": "admeasure.privacy.reading.AnswerReader.__call__",
     "copies": "admeasure.privacy.scores.accelerator._placed",
-    "send": "admeasure.families.products.tiles.scored",
+    "send": "admeasure.privacy.scores.tiles.scored",
     "wait": "admeasure.privacy.scores.accelerator.fetched",
     "at": "admeasure.privacy.scores.accelerator.DeviceScores.at",
     "fit": "admeasure.families.products.family.ProductFamily.update",
