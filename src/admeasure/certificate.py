@@ -174,7 +174,7 @@ deployment:
     access_type: Non-interactive
   implementation:
     mechanisms: {_quoted(f"{c.mechanism} {c.options}; {c.noise}")}
-    preprocessing_and_hyperparameter_tuning: {_quoted("none on the private table but what is charged above")}
+    preprocessing_and_hyperparameter_tuning: {_quoted("none but what is charged above")}
     justification: ''
   administrative:
     status: Draft
