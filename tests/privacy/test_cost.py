@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admeasure.certificate import lines
-from admeasure.errors import BudgetError
+from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import delta_of, epsilon_of
 from admeasure.privacy.cost import Cost, Zcdp, as_cost, budget_of
@@ -82,6 +82,29 @@ def test_a_share_of_delta_is_taken_off_the_delta_that_converts_rho(
     assert epsilon > epsilon_of(rho, delta)
 
 
+@given(
+    epsilon=st.floats(0.05, 5),
+    delta=st.sampled_from([1e-9, 1e-6, 0.01]),
+    share=st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=100),
+)
+def test_a_budget_with_a_share_of_delta_gives_just_what_was_asked_for(
+    epsilon: float, delta: float, share: Fraction
+) -> None:
+    part = Fraction(delta) * share
+    cost = budget_of(epsilon, delta, part)
+    assert cost.delta_share == part
+    assert Fraction(delta_of(cost.rho, epsilon)) + part <= Fraction(delta)
+    assert cost.epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
+    assert cost.without_delta == Zcdp(cost.rho)
+    assert cost.rho < budget_of(epsilon, delta).rho
+
+
+@pytest.mark.parametrize("share", [1e-6, 2e-6])
+def test_no_budget_gives_all_of_its_delta_away(share: float) -> None:
+    with pytest.raises(UsageError, match="delta"):
+        budget_of(1, 1e-6, share)
+
+
 def test_who_spends_all_of_delta_is_promised_no_epsilon() -> None:
     assert Zcdp(Fraction(1, 10), Fraction(1e-6)).epsilon(1e-6) == math.inf
 
@@ -123,8 +146,12 @@ class Gdp:
     mu_squared: Fraction
     delta_share = Fraction(0)
 
+    @property
+    def without_delta(self) -> Gdp:
+        return self
+
     @classmethod
-    def of(cls, epsilon: float, delta: float) -> Gdp:
+    def of(cls, epsilon: float, delta: float, delta_share: Fraction | float = 0) -> Gdp:
         raise NotImplementedError
 
     def __add__(self, other: Gdp) -> Gdp:

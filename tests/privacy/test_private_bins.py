@@ -20,6 +20,7 @@ from admeasure.auditing.replay import compare
 from admeasure.errors import AdmeasureError, SchemaError
 from admeasure.mechanisms import build
 from admeasure.planning import bought
+from admeasure.planning.bins import equal_masses
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
@@ -28,8 +29,8 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.recoded import Recoded
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
-from admeasure.schema.ordered import MOST_BINS
-from admeasure.schema.private_bins import FINE_CELLS, cut, fine
+from admeasure.schema.ordered import MOST_BINS, Ordered
+from admeasure.schema.private_bins import FINE_CELLS, cut
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
@@ -73,7 +74,7 @@ def frame(rows: int, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     ages = rng.integers(0, 100, rows).astype(object)
     ages[rng.random(rows) < 0.1] = None
-    edges = fine(OPEN).column("cost").grid.edges  # type: ignore[union-attr]
+    edges = OPEN.as_read.column("cost").grid.edges  # type: ignore[union-attr]
     costs = np.where(rng.random(rows) < 0.5, rng.choice(edges, rows), rng.normal(6, 9, rows))
     days = [FIRST_DAY + datetime.timedelta(days=int(d)) for d in rng.integers(0, 2192, rows)]
     return {"age": ages, "cost": costs, "day": days, "sex": rng.choice(["f", "m"], rows)}
@@ -81,12 +82,13 @@ def frame(rows: int, seed: int) -> dict[str, Any]:
 
 def some_cut(seed: int) -> Schema:
     rng = np.random.default_rng(seed)
-    cells = {}
+    found = {}
     for column in OPEN.open_columns:
-        size = fine(OPEN).column(column.name).regular
+        assert isinstance(column, Ordered)
+        size = OPEN.as_read.column(column.name).regular
         begins = rng.choice(np.arange(1, size), int(rng.integers(0, 20)), replace=False)
-        cells[column.name] = [0, *sorted(begins.tolist())]
-    return cut(OPEN, cells)
+        found[column.name] = cut(column, [0, *sorted(begins.tolist())])
+    return OPEN.with_columns(found)
 
 
 MARGINALS = [(), ("age",), ("cost",), ("day",), ("age", "sex"), ("age", "cost"), ("cost", "day")]
@@ -98,7 +100,7 @@ def test_fine_cells_add_up_to_what_the_bins_themselves_would_count(rows, seed, d
     """Against the encoder, which reads every value anew by the schema with bins; half of the costs
     lie on edges of the fine grid."""
     table, coarse = frame(rows, seed), some_cut(seed)
-    view = Recoded(MemorySource(table, fine(OPEN)), coarse, dense_cells=dense)
+    view = Recoded(MemorySource(table, OPEN.as_read), coarse, dense_cells=dense)
     plain = MemorySource(table, coarse)
     for found, expected in zip(view.counts(MARGINALS), plain.counts(MARGINALS), strict=True):
         assert np.array_equal(found, expected)
@@ -113,7 +115,7 @@ def test_a_file_is_recoded_as_a_frame_is(tmp_path):
     for age, cost, day, sex in zip(*table.values(), strict=True):
         lines.append(f"{'?' if age is None else age},{float(cost)!r},{day},{sex}")
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    source = DuckDBSource(str(tmp_path / "t.csv"), fine(OPEN))
+    source = DuckDBSource(str(tmp_path / "t.csv"), OPEN.as_read)
     found = Recoded(source, coarse).counts(MARGINALS)
     expected = MemorySource(table, coarse).counts(MARGINALS)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -126,7 +128,7 @@ def test_a_file_is_recoded_as_a_frame_is(tmp_path):
 )
 def test_bins_are_few_ascend_and_none_but_a_single_cell_is_over_full(counts, sigma, most):
     noisy = np.array(counts)
-    begins = bought.equal_masses(noisy, sigma, most)
+    begins = equal_masses(noisy, sigma, most)
     assert begins[0] == 0
     assert all(a < b for a, b in pairwise(begins))
     assert begins[-1] < len(counts)
@@ -140,7 +142,7 @@ def test_bins_are_few_ascend_and_none_but_a_single_cell_is_over_full(counts, sig
 def test_a_heap_has_a_bin_of_its_own():
     counts = np.full(100, 10)
     counts[40] = 5000
-    begins = bought.equal_masses(counts, 1.0)
+    begins = equal_masses(counts, 1.0)
     assert {40, 41} <= set(begins)
 
 
@@ -148,7 +150,7 @@ def test_an_open_schema_is_written_and_read_back_and_says_how_large_it_may_becom
     assert Schema.loads(OPEN.dumps()) == OPEN
     assert OPEN.domain["age"] == MOST_BINS + 1
     assert OPEN.domain["cost"] == MOST_BINS
-    assert fine(OPEN).domain.levels == (101, FINE_CELLS, FINE_CELLS, 2)
+    assert OPEN.as_read.domain.levels == (101, FINE_CELLS, FINE_CELLS, 2)
     found = some_cut(1)
     assert not found.open_columns
     assert Schema.loads(found.dumps()) == found
@@ -156,8 +158,9 @@ def test_an_open_schema_is_written_and_read_back_and_says_how_large_it_may_becom
 
 def test_a_column_of_one_value_has_one_bin():
     one = Schema.loads(TEXT.replace("maximum = 99", "maximum = 0"))
-    begins = {c.name: [0] for c in one.open_columns}
-    assert cut(one, begins).column("age").regular == 1
+    age = one.column("age")
+    assert isinstance(age, Ordered)
+    assert cut(age, [0]).regular == 1
 
 
 @pytest.mark.parametrize(
@@ -343,7 +346,7 @@ def test_neighbours_differ_only_in_what_is_noised(name, relation, tally):
             cells = [(*r, i) for i, own in enumerate(people) for r in own]
             columns = zip(*cells, strict=True)
             given = {n: np.array(c) for n, c in zip(("a", "b", "id"), columns, strict=True)}
-            tables.append(MemorySource(given, fine(schema)))
+            tables.append(MemorySource(given, schema.as_read))
         workload = parse_workload("all-2way", schema.domain)
         mechanism = Bought(build(name, {}), schema)
         found = compare(mechanism, workload, *tables, Fraction(1), SeededNoise(rows))

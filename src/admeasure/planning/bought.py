@@ -1,50 +1,90 @@
 """A domain that is bought: charged steps decide it, and the mechanism runs on what they found.
 
-Columns with `bins = "private"` are read on a fine public grid. A share of the budget buys noisy
-counts of each column's fine cells (`privacy.fine_counts`), from which about equally full bins are
-cut; the mechanism has the rest of the budget, and a curator that sees the bins and nothing finer.
-What a run asks for before the bins are known (workload, mechanism, memory, plan) is checked with
-the most bins that a column can come to have.
+A column is open where its levels are still to be found. There are kinds of such columns
+(`PRIVATE`), side by side in one schema: each takes a share of the budget, and of delta where its
+step may fail, and buys one column after the other through the curator. The mechanism has the rest,
+and a curator that sees the found levels and nothing finer. What a run asks for before they are
+known (workload, mechanism, memory, plan) is checked with the most levels that a column can come to
+have, which the open column itself says (`Column.levels`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Protocol
 
-import numpy as np
-
+from admeasure.planning.bins import PrivateBins
 from admeasure.planning.division import Item
 from admeasure.planning.mechanism import Mechanism, Outcome
-from admeasure.privacy.cost import Cost
+from admeasure.privacy.cost import Cost, budget_of
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.fine_counts import FineCounts
-from admeasure.schema import Schema
-from admeasure.schema.ordered import MOST_BINS
-from admeasure.schema.private_bins import cut, fine
+from admeasure.schema import Column, Schema
 from admeasure.workload import Workload
 
-BINS_SHARE = Fraction(1, 20)
-"""Of the budget, for the bins of all open columns together."""
+
+class Private(Protocol):
+    """One kind of open columns. What a table is read by before is the column's own affair
+    (`Column.as_read`)."""
+
+    @property
+    def share(self) -> Fraction:
+        """Of the budget, for all columns of the kind together."""
+        ...
+
+    @property
+    def delta_share(self) -> Fraction:
+        """Of the guarantee's delta, for all of them together; 0 where buying cannot fail."""
+        ...
+
+    def sells(self, column: Column) -> bool:
+        """Whether an open column is of this kind."""
+        ...
+
+    def item(self, column: Column, schema: Schema, cost: Cost) -> Item:
+        """What `cost` would buy for the column: touches no data."""
+        ...
+
+    def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
+        """What a plan should say of the kind's columns, whose items these are."""
+        ...
+
+    def buy(self, curator: Curator, column: Column, cost: Cost) -> Column:
+        """The column with its levels, bought for `cost`. The curator's source reads the table by
+        `schema.as_read`."""
+        ...
+
+    def note(self, names: str) -> str:
+        """What the certificate says of the columns of these names."""
+        ...
 
 
-NOTE = (
-    "The bins of {names} were found from noisy counts, for a charge: they are protected, unlike "
-    "the rest of the schema."
-)
+PRIVATE: tuple[Private, ...] = (PrivateBins(),)
+
+
+def budget(schema: Schema, epsilon: float, delta: float) -> Cost:
+    """The budget of (epsilon, delta), with the share of delta that the open columns need."""
+    needed = sum((kind.delta_share for kind, _ in _open(schema)), Fraction(0))
+    return budget_of(epsilon, delta, needed * Fraction(delta) if needed else 0)
 
 
 def divide(schema: Schema, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
-    """An item for each column whose bins are bought, and what that leaves for the mechanism."""
-    if not schema.open_columns:
-        return (), budget
-    domain = fine(schema).domain
-    each = budget * BINS_SHARE / len(schema.open_columns)
-    items = []
-    for column in schema.open_columns:
-        counts = FineCounts(column.name, domain)
-        items.append(Item(str(counts), each, each.sigma(counts.l2_squared(schema.unit))))
-    return tuple(items), budget - budget * BINS_SHARE
+    """An item for each column that is bought, and what that leaves for the mechanism."""
+    items = [item for _, _, item in _purchases(schema, budget)]
+    left = budget
+    for item in items:
+        left -= item.total
+    return tuple(items), left
+
+
+def foreseen(schema: Schema, budget: Cost) -> tuple[str, ...]:
+    """What a plan should say of what is bought."""
+    bought = list(_purchases(schema, budget))
+    return tuple(
+        kind.foreseen(schema, [item for one, _, item in bought if one is kind])
+        for kind, _ in _open(schema)
+    )
 
 
 def run(
@@ -52,43 +92,41 @@ def run(
 ) -> tuple[Schema, Outcome]:
     """Buy what is open of the schema, then run the mechanism; the schema of its outcome.
 
-    The curator's source reads the table by `fine(schema)`.
+    The curator's source reads the table by `schema.as_read`.
     """
     if not schema.open_columns:
         return schema, mechanism.run(curator, workload, schema.zeros)
     found = find(curator, schema)
     outcome = mechanism.run(curator.recoded(found), workload, found.zeros)
-    names = ", ".join(column.name for column in schema.open_columns)
-    return found, replace(outcome, notes=(*outcome.notes, NOTE.format(names=names)))
+    notes = (kind.note(", ".join(c.name for c in columns)) for kind, columns in _open(schema))
+    return found, replace(outcome, notes=(*outcome.notes, *notes))
 
 
 def find(curator: Curator, schema: Schema) -> Schema:
-    """The schema with bins for its open columns, each bought for its share."""
-    items, _ = divide(schema, curator.budget)
-    cells = {}
-    for column, item in zip(schema.open_columns, items, strict=True):
-        noisy = curator.statistic(FineCounts(column.name, curator.domain), item.cost)
-        regular = len(noisy.values) - column.other - (column.missing_values is not None)
-        cells[column.name] = equal_masses(noisy.values[:regular], noisy.sigma)
-    return cut(schema, cells)
+    """The schema with levels for its open columns, each bought for its share."""
+    return schema.with_columns(
+        {
+            column.name: kind.buy(curator, column, item.cost)
+            for kind, column, item in list(_purchases(schema, curator.budget))
+        }
+    )
 
 
-def equal_masses(noisy: np.ndarray, sigma: float, most: int = MOST_BINS) -> list[int]:
-    """Where bins begin so that they are about equally full, the first at 0: at most `most`.
+def _open(schema: Schema) -> Iterator[tuple[Private, tuple[Column, ...]]]:
+    """The kinds that the schema has open columns of, with these."""
+    for kind in PRIVATE:
+        columns = tuple(c for c in schema.open_columns if kind.sells(c))
+        if columns:
+            yield kind, columns
 
-    Counts that noise alone may have made are taken as none: the sum of the others is divided into
-    most / 2 parts, and a bin ends with the cell in which a part ends. A cell that is a part or more
-    by itself (a heap of round numbers) begins a bin, too.
 
-    >>> equal_masses(np.array([0, 5, 0, 0, 5, 90, 5, 0, 5]), sigma=0.1, most=8)
-    [0, 5, 6]
-    """
-    mass = np.where(noisy > 2 * sigma, noisy, 0).astype(float)
-    total = mass.sum()
-    if total == 0:
-        return [0]
-    parts = most // 2
-    done = np.floor(np.cumsum(mass) * parts / total + 1e-9)
-    ending = np.flatnonzero((np.diff(done, prepend=0.0) > 0) & (done < parts))
-    heaps = np.flatnonzero(mass * parts >= total)
-    return sorted({0, *(ending + 1).tolist(), *heaps.tolist()})
+def _purchases(schema: Schema, budget: Cost) -> Iterator[tuple[Private, Column, Item]]:
+    """Every column that is bought, with what it gets: an even part of its kind's shares."""
+    smooth, kinds = budget.without_delta, list(_open(schema))
+    failing = sum((kind.delta_share for kind, _ in kinds), Fraction(0))
+    for kind, columns in kinds:
+        cost = smooth * kind.share
+        if kind.delta_share:
+            cost += (budget - smooth) * (kind.delta_share / failing)
+        for column in columns:
+            yield kind, column, kind.item(column, schema, cost / len(columns))

@@ -36,9 +36,14 @@ class Cost(Protocol):
         """The part of the guarantee's delta that is used up, by steps that may fail."""
         ...
 
+    @property
+    def without_delta(self) -> Self:
+        """The same without its share of delta: what steps that cannot fail are paid from."""
+        ...
+
     @classmethod
-    def of(cls, epsilon: float, delta: float, /) -> Self:
-        """The largest budget that gives (epsilon, delta)."""
+    def of(cls, epsilon: float, delta: float, delta_share: Number = 0, /) -> Self:
+        """The largest budget with that share of delta that gives (epsilon, delta)."""
         ...
 
     def __add__(self, other: Self, /) -> Self: ...
@@ -123,9 +128,16 @@ class Zcdp:
     delta_share: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, epsilon: float, delta: float) -> Zcdp:
-        """The largest cost without a share of delta that gives (epsilon, delta)."""
-        return cls(Fraction(rho_of(epsilon, delta)))
+    def of(cls, epsilon: float, delta: float, delta_share: Number = 0) -> Zcdp:
+        """What is left of delta when the share is taken off is what rho has."""
+        if not delta_share:
+            return cls(Fraction(rho_of(epsilon, delta)))
+        share = Fraction(delta_share)
+        return cls(Fraction(rho_of(epsilon, _left(delta, share))), share)
+
+    @property
+    def without_delta(self) -> Zcdp:
+        return Zcdp(self.rho)
 
     def __add__(self, other: Zcdp) -> Zcdp:
         if not isinstance(other, Zcdp):
@@ -189,11 +201,8 @@ class Zcdp:
     def epsilon(self, delta: float) -> float:
         if not self.delta_share:
             return epsilon_of(self.rho, delta)
-        left = Fraction(delta) - self.delta_share
-        rounded = float(left)
-        if Fraction(rounded) > left:
-            rounded = math.nextafter(rounded, 0.0)
-        return epsilon_of(self.rho, rounded) if rounded > 0 else math.inf
+        left = _left(delta, self.delta_share)
+        return epsilon_of(self.rho, left) if left > 0 else math.inf
 
     def to_record(self) -> dict[str, str]:
         share = {"delta_share": str(self.delta_share)} if self.delta_share else {}
@@ -202,6 +211,13 @@ class Zcdp:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Zcdp:
         return cls(_exact(record["rho"]), _exact(record.get("delta_share", 0)))
+
+
+def _left(delta: float, share: Fraction) -> float:
+    """What a share leaves of delta, rounded down."""
+    left = Fraction(delta) - share
+    rounded = float(left)
+    return math.nextafter(rounded, -math.inf) if Fraction(rounded) > left else rounded
 
 
 @lru_cache(maxsize=1 << 14)
@@ -214,9 +230,10 @@ def _exact(value: Any) -> Fraction:
     return _of_text(value) if isinstance(value, str) else rational(value)
 
 
-def budget_of(epsilon: float, delta: float) -> Zcdp:
-    """The budget that is divided and charged where (epsilon, delta) is asked for."""
-    return Zcdp.of(epsilon, delta)
+def budget_of(epsilon: float, delta: float, delta_share: Number = 0) -> Zcdp:
+    """The budget that is divided and charged where (epsilon, delta) is asked for; a share of that
+    delta is for steps that may fail."""
+    return Zcdp.of(epsilon, delta, delta_share)
 
 
 def read_cost(record: Mapping[str, Any]) -> Zcdp:

@@ -82,6 +82,11 @@ class Column(Part):
         """Whether its levels are still to be found, by a charged step of a run."""
         return False
 
+    def as_read(self) -> Column:
+        """The column by which a table is read: itself, where it is not open. Of one that is open,
+        what a charged step needs to find its levels."""
+        return self
+
     @property
     def grid(self) -> OrdinalGrid | RealGrid | None:
         """The bins of a column that has any."""

@@ -21,7 +21,7 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn, Ordered
+from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
 from admeasure.unit import Neighbours, Unit
 
@@ -127,9 +127,19 @@ class Schema(Part):
         return dumps(self)
 
     @cached_property
-    def open_columns(self) -> tuple[Ordered, ...]:
-        """The columns whose bins are found by a run, for a charge."""
-        return tuple(c for c in self.columns if isinstance(c, Ordered) and c.is_open)
+    def open_columns(self) -> tuple[Column, ...]:
+        """The columns whose levels are found by a run, for a charge."""
+        return tuple(c for c in self.columns if c.is_open)
+
+    @cached_property
+    def as_read(self) -> Schema:
+        """The schema by which a table is read before the levels of its open columns are known."""
+        return self.with_columns({c.name: c.as_read() for c in self.open_columns})
+
+    def with_columns(self, changed: Mapping[str, Column]) -> Schema:
+        """The schema with other columns in the place of those of the same names."""
+        columns = tuple(changed.get(c.name, c) for c in self.columns)
+        return self.model_copy(update={"columns": columns}) if changed else self
 
     @cached_property
     def domain(self) -> Domain:

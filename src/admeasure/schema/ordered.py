@@ -82,6 +82,14 @@ class Ordered(Column):
     def is_open(self) -> bool:
         return self.bins == PRIVATE
 
+    def as_read(self) -> Column:
+        """On the fine grid from which bins are cut, where they are still to be found."""
+        if not self.is_open:
+            return self
+        from admeasure.schema.private_bins import fine_column
+
+        return fine_column(self)
+
     def _open_problems(self) -> Iterator[str]:
         """What can be said of a column before its bins are found, from its fine grid."""
         if self.edges is not None:

@@ -1,16 +1,15 @@
 """Columns whose bins a run finds: the public grid they are cut from, and the recoding to bins.
 
-A schema with `bins = "private"` is open. Its table is read by the schema that `fine` gives, in
-which such a column has the cells of a public grid: one a value, or `FINE_CELLS` of equal width. A
-charged step finds where bins begin on that grid, `cut` writes them into the schema as edges, and
-`recoding` says which bin each fine cell is part of. Everything here is public, or follows from
-what was paid for.
+A column with `bins = "private"` is open. Its table is read by the column that `fine_column` gives,
+which has the cells of a public grid: one a value, or `FINE_CELLS` of equal width. A charged step
+finds where bins begin on that grid, `cut` writes them into the column as edges, and `recoding` says
+which bin each fine cell is part of. Everything here is public, or follows from what was paid for.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,9 @@ from pydantic import ValidationError
 from admeasure.schema import values
 from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
-from admeasure.schema.model import AnyColumn, Schema
 from admeasure.schema.ordered import DateColumn, Ordered
 
 FINE_CELLS = 1024
-
-
-def fine(schema: Schema) -> Schema:
-    """The schema by which a table is read before the bins of its open columns are known."""
-    return _with(schema, {c.name: fine_column(c) for c in schema.open_columns})
-
-
-def cut(schema: Schema, cells: Mapping[str, Sequence[int]]) -> Schema:
-    """The schema with the bins of its open columns; `cells` are where they begin on the fine grid,
-    the first at 0."""
-    return _with(schema, {c.name: _cut(c, cells[c.name]) for c in schema.open_columns})
 
 
 def recoding(fine: Column, coarse: Column) -> np.ndarray:
@@ -65,8 +52,9 @@ def fine_problems(column: Ordered) -> Iterator[str]:
             yield from str(one.get("ctx", {}).get("lines", one["msg"])).splitlines()
 
 
-def _cut(column: Ordered, cells: Sequence[int]) -> Ordered:
-    """Edges cannot say that the last bin is the maximum alone: it joins the bin before it."""
+def cut(column: Ordered, cells: Sequence[int]) -> Ordered:
+    """The column with bins; `cells` are where they begin on the fine grid, the first at 0. Edges
+    cannot say that the last bin is the maximum alone: it joins the bin before it."""
     edges = [_written(column, start) for start in _starts(fine_column(column))[list(cells)]]
     if edges[-1] == column.maximum:
         edges.pop()
@@ -91,8 +79,3 @@ def _written(column: Ordered, ordinal: Any) -> Any:
 def _changed(column: Ordered, **fields: Any) -> Ordered:
     known = {name: getattr(column, name) for name in type(column).model_fields}
     return type(column).model_validate({**known, **fields})
-
-
-def _with(schema: Schema, changed: Mapping[str, AnyColumn | Ordered]) -> Schema:
-    columns = tuple(changed.get(c.name, c) for c in schema.columns)
-    return schema.model_copy(update={"columns": columns})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from admeasure.schema import Problem
-from admeasure.schema.private_bins import fine
 from admeasure.sources.look import find_problems
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenSchema, schema_of
@@ -19,7 +18,7 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
     >>> check("people.csv", "schema.toml")  # doctest: +SKIP
     []
     """
-    schema = fine(schema_of(schema))
+    schema = schema_of(schema).as_read
     found = find_problems(data, schema)
     if found or not schema.zeros:
         return found

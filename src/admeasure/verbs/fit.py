@@ -38,7 +38,6 @@ from admeasure.run import Run
 from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
-from admeasure.schema.private_bins import fine
 from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_source
 from admeasure.terminal.bars import Bar, first_used, is_shown
@@ -61,6 +60,10 @@ class FitRequest(Request):
         self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
         needs = self.mechanism.needs(self.schema.domain, self.workload)
         self.limits.require(needs, self.mechanism.name)
+
+    @property
+    def budget(self) -> Cost:
+        return bought.budget(self.schema, self.epsilon, self.delta)
 
     @property
     def name(self) -> str:
@@ -161,7 +164,7 @@ def fit(
         with watch.armed():
             source = open_source(
                 data,
-                fine(schema),
+                schema.as_read,
                 memory_megabytes=watch.limits.reading_megabytes(),
                 cache=cache,
                 progress=_all_of(read if is_shown(progress) else None, reading),

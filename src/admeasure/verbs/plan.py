@@ -11,7 +11,7 @@ from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning import bought
-from admeasure.privacy.cost import Cost, budget_of
+from admeasure.privacy.cost import Cost
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
     GivenSchema,
@@ -23,9 +23,6 @@ from admeasure.verbs.given import (
     workload_of,
 )
 
-BOUGHT = (
-    "Columns with private bins are counted as if they had the most bins that they may come to have."
-)
 TOO_LARGE = "This machine has less memory than that at present: here, fit would refuse."
 
 
@@ -82,7 +79,6 @@ def plan(
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
-    budget = budget_of(epsilon, delta)
     wanted = mechanism_of(mechanism, options)
     schema = schema_of(schema)
     asked = workload_of(workload, schema)
@@ -90,10 +86,12 @@ def plan(
     chosen = given_public(choice.mechanism, public, schema)
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
+    budget = bought.budget(schema, epsilon, delta)
     items, left = bought.divide(schema, budget)
     made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
     if items:
-        made = replace(made, items=(*items, *made.items), notes=(*made.notes, BOUGHT))
+        notes = (*made.notes, *bought.foreseen(schema, budget))
+        made = replace(made, items=(*items, *made.items), notes=notes)
     least = chosen.needs(schema.domain, asked)
     made = replace(made, megabytes=max(made.megabytes, least), notes=(*choice.notes, *made.notes))
     if least > Limits().room():

@@ -9,7 +9,7 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.planning.bought import equal_masses
+from admeasure.planning.bins import equal_masses
 from admeasure.queries import Marginal
 
 CAUGHT_BY = {"outcome"}
