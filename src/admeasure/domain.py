@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
@@ -37,10 +37,27 @@ class Domain:
 
     columns: Columns
     levels: tuple[int, ...]
+    stand_ins: Mapping[str, Columns] = field(default_factory=dict, compare=False, repr=False)
+    """For columns of the table that are no columns here those that decide them, which may be such
+    columns themselves."""
 
     @classmethod
-    def of(cls, levels: Mapping[str, int]) -> Domain:
-        return cls(tuple(levels), tuple(levels.values()))
+    def of(
+        cls, levels: Mapping[str, int], stand_ins: Mapping[str, Columns] | None = None
+    ) -> Domain:
+        return cls(tuple(levels), tuple(levels.values()), stand_ins or {})
+
+    def standing_in(self, columns: Iterable[str]) -> Columns:
+        """Columns of this domain that decide the named ones: what is known well about them is
+        known well about these.
+
+        >>> Domain.of({"code": 9, "sex": 2}, {"group": ("code",)}).standing_in(["group", "sex"])
+        ('code', 'sex')
+        """
+        names = tuple(columns)
+        while set(names) & self.stand_ins.keys():
+            names = canonical(s for c in names for s in self.stand_ins.get(c, (c,)))
+        return names
 
     @cached_property
     def _levels(self) -> dict[str, int]:

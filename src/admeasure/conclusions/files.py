@@ -35,8 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import SchemaError, UsageError, WorkloadError
-from admeasure.queries import AtLeast, Marginal, Query, Where
+from admeasure.queries import Marginal, Query, Where
 from admeasure.untrusted import parse_toml, read_text
+from admeasure.workload import query_of
 from admeasure.workload.files import check_keys, tables, whole_number
 
 if TYPE_CHECKING:
@@ -156,29 +157,23 @@ def _group(given: Any, key: str, schema: Schema) -> Query:
     if not isinstance(given, dict) or not given:
         raise WorkloadError(f"{key} must be a table of conditions, {{column = value, …}}.")
     if _is_at_least(given):
-        columns, codes = _conditions(given["of"], schema)
-        return AtLeast(columns, codes, whole_number(given["at_least"], "at_least"))
-    columns, codes = _conditions(given, schema)
-    return Where(columns, codes)
+        if not given["of"]:
+            raise WorkloadError("`of` has no condition. Write {column = value, …}.")
+        return query_of(given["of"], schema, whole_number(given["at_least"], "at_least"))
+    return query_of(given, schema)
 
 
 def _is_at_least(given: Mapping[str, Any]) -> bool:
     return given.keys() == {"at_least", "of"} and isinstance(given["of"], dict)
 
 
-def _conditions(given: Any, schema: Schema) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
-    if not given:
-        raise WorkloadError("`of` has no condition. Write {column = value, …}.")
-    codes = [
-        tuple(map(int, schema.column(column).codes_of(value))) for column, value in given.items()
-    ]
-    return tuple(given), codes
-
-
 def _both(part: Query, whole: Query) -> Where:
     """The rows that are in both groups."""
     if not isinstance(part, Where) or not isinstance(whole, Where):
-        raise WorkloadError("a share `of` a group takes plain conditions, not at_least.")
+        raise WorkloadError(
+            "a share `of` a group takes plain conditions, not at_least or a "
+            "column that others determine."
+        )
     sets = {c: set(codes) for c, codes in zip(whole.columns, whole.codes, strict=True)}
     for column, codes in zip(part.columns, part.codes, strict=True):
         sets[column] = sets.get(column, set(codes)) & set(codes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from admeasure.queries.any_cell import AnyCell
 from admeasure.queries.marginal import Cell, Marginal, Where
 from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query, Targets, WorkloadQuery
@@ -10,6 +11,7 @@ from admeasure.queries.sensitivity import Sensitivity
 from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
 
 __all__ = [
+    "AnyCell",
     "AtLeast",
     "Cell",
     "Marginal",

@@ -127,6 +127,12 @@ def check_at_least(at_least: int, columns: int) -> None:
 
 def check_columns(columns: Columns, domain: Domain) -> None:
     for column in columns:
+        if column in domain.stand_ins:
+            decided = ", ".join(map(repr, domain.standing_in([column])))
+            raise WorkloadError(
+                f"Column {column!r} is computed from {decided} and in no model. Name what it is "
+                "computed from."
+            )
         if column not in domain:
             raise WorkloadError(unknown_column(column, domain.columns))
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admeasure.errors import WorkloadError
+from admeasure.queries.any_cell import AnyCell
 from admeasure.queries.marginal import Cell, Marginal, Where
 from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query
@@ -19,6 +20,7 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "marginal": (Marginal, ("columns",)),
     "cell": (Cell, ("columns", "codes")),
     "where": (Where, ("columns", "codes")),
+    "any-cell": (AnyCell, ("columns", "marginal", "places")),
     "threshold": (Threshold, ("columns", "at_least")),
     "threshold-cell": (ThresholdCell, ("columns", "at_least", "codes")),
     "at-least": (AtLeast, ("columns", "codes", "at_least")),

@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.bounds import Answer, Bound, Evidence
 from admeasure.certificate import Certificate, registry_yaml
-from admeasure.domain import Columns, canonical
+from admeasure.domain import Columns
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.families import Codes, Model
 from admeasure.limits import Limits
@@ -139,15 +139,15 @@ class Release:
 
     def marginal(self, columns: Sequence[str]) -> Counts:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
-        unknown = [c for c in columns if c not in self.schema.domain]
+        schema = self.schema
+        unknown = [c for c in columns if c not in schema.domain and c not in schema.computed]
         if unknown:
             raise WorkloadError(f"The schema has no column {unknown[0]!r}.")
         if len(set(columns)) != len(columns):
             raise WorkloadError("A marginal names each column once.")
-        key = canonical(columns)
-        (table,) = self.model.marginals([key])
-        turned = np.transpose(table, [key.index(c) for c in columns])
-        return Counts.of(turned, columns, [self.schema.column(c).labels for c in columns])
+        (table,) = self.model.marginals([schema.modelled(columns)])
+        labels = [schema.column(c).labels for c in columns]
+        return Counts.of(schema.regrouped(table, columns), columns, labels)
 
     @overload
     def answer(self, questions: QuestionLike, *, confidence: float = 0.95) -> Answer: ...

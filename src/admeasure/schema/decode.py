@@ -26,7 +26,8 @@ OTHER = "other"
 def decode(
     schema: Schema, codes: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Values for the columns that have codes, in the schema's order.
+    """Values for the columns that have codes, in the schema's order, and for those that they
+    determine.
 
     >>> schema = Schema.coded("toy", {"age": 3})
     >>> decode(schema, {"age": np.array([2, 0])}, np.random.default_rng(0))["age"].tolist()
@@ -34,7 +35,11 @@ def decode(
     """
     chosen = {name: schema.column(name) for name in codes}
     order = [name for name in schema.names if name in chosen]
-    return {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
+    values = {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
+    for name, computed in schema.computed.items():
+        if set(computed.of) <= codes.keys():
+            values[name] = decode_column(computed.column, computed.of_rows(codes), rng)
+    return values
 
 
 def decode_column(column: Column, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:

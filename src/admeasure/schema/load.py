@@ -15,13 +15,14 @@ from pydantic import ValidationError
 
 from admeasure.errors import SchemaError
 from admeasure.schema.column import Part
-from admeasure.schema.model import TYPES, Privacy, Schema, Table, ZeroEntry, repeated_names
+from admeasure.schema.model import LISTS, TYPES, Privacy, Schema, Table, repeated_names
+from admeasure.schema.public_table import with_tables
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml, read_text
 
 PLACEHOLDER = "TODO"
 _FREE_TEXT = {"title", "description", "source"}
-_SECTIONS: dict[str, type[Part]] = {"table": Table, "privacy": Privacy, "zero": ZeroEntry}
+_SECTIONS: dict[str, type[Part]] = {"table": Table, "privacy": Privacy, **LISTS}
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
@@ -36,7 +37,9 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
 def load(path: str | Path) -> Schema:
     path = Path(path)
-    return loads(read_text(path, SchemaError, called="schema file"), name=path.name)
+    text = read_text(path, SchemaError, called="schema file")
+    document = parse_toml(text, path.name, SchemaError)
+    return validate(with_tables(document, path.parent), name=path.name)
 
 
 def loads(text: str, *, name: str = "schema") -> Schema:
@@ -117,7 +120,8 @@ def _without_placeholders(document: Mapping[str, Any]) -> dict[str, Any]:
             {"name": c.get("name", "filled"), "type": "boolean"} if _has_placeholder(c) else c
             for c in rest["column"]
         ]
-        rest.pop("zero", None)
+        for name in LISTS:
+            rest.pop(name, None)
     return rest
 
 
@@ -161,11 +165,11 @@ def _of_section(section: object, kind: str) -> str:
         form = "[[column]]" if section in ("column", "columns") else f"[{section}]"
         return f"The schema has no {form}. Add one."
     if kind == "extra_forbidden":
-        known = ("table", "privacy", "column", "zero")
+        known = ("table", "privacy", "column", *LISTS)
         hint = did_you_mean(section, known) or "Known are: " + ", ".join(known) + "."
         return f"The schema has an unknown section {quoted(section)}. {hint}"
-    forms = {"column": "[[column]]", "columns": "[[column]]", "zero": "[[zero]]"}
-    form = forms.get(str(section), f"[{section}]")
+    name = "column" if section == "columns" else str(section)
+    form = f"[[{name}]]" if name == "column" or name in LISTS else f"[{name}]"
     return f"The schema's {section!r} is not a section. Write it as {form}."
 
 
@@ -192,8 +196,9 @@ def _place(loc: list[Any], document: Mapping[str, Any]) -> tuple[str, list[str],
         fields = list(model.model_fields) if model else []
         return called, fields, str(loc[3]) if len(loc) > 3 else "column"
     model = _SECTIONS[str(section)]
-    if section == "zero":
-        return f"The [[zero]] number {loc[1] + 1}", list(model.model_fields), str(loc[-1])
+    if section in LISTS:
+        fields = [field.alias or name for name, field in model.model_fields.items()]
+        return f"The [[{section}]] number {loc[1] + 1}", fields, str(loc[2])
     return f"[{section}]", list(model.model_fields), str(loc[1])
 
 

@@ -7,7 +7,7 @@ itself, and name all its problems at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
+from admeasure.schema.determined import Computed, DeterminesEntry, computed, lifted
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
 from admeasure.unit import Neighbours, Unit
@@ -74,6 +75,10 @@ class ZeroEntry(Part):
     where: dict[str, Any]
 
 
+LISTS: dict[str, type[Part]] = {"zero": ZeroEntry, "determines": DeterminesEntry}
+"""The sections of a schema file besides the columns of which there may be several."""
+
+
 @dataclass(frozen=True, eq=False)
 class Zero:
     """Cells of the marginal on `columns` that cannot occur: True in `mask` is impossible."""
@@ -96,6 +101,7 @@ class Schema(Part):
     privacy: Privacy
     columns: Annotated[tuple[AnyColumn, ...], Field(strict=False, min_length=1, alias="column")]
     zero: Annotated[tuple[ZeroEntry, ...], Field(strict=False)] = ()
+    determines: Annotated[tuple[DeterminesEntry, ...], Field(strict=False)] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -144,7 +150,14 @@ class Schema(Part):
     @cached_property
     def domain(self) -> Domain:
         """Names and level counts; of an open column the most that it may come to have."""
-        return Domain.of({c.name: c.levels for c in self.columns})
+        levels = {c.name: c.levels for c in self.columns}
+        determined = {entry.to: entry.of for entry in self.determines}
+        return Domain.of(levels, stand_ins=determined)
+
+    @cached_property
+    def computed(self) -> dict[str, Computed]:
+        """The columns that are a public function of others, and are in no model."""
+        return computed(self)
 
     @cached_property
     def unit(self) -> Unit:
@@ -160,11 +173,16 @@ class Schema(Part):
         return {c.name: c for c in self.columns}
 
     def column(self, name: str) -> Column:
-        """The column of that name; a `SchemaError` suggests the nearest where there is none."""
+        """The column of that name, also one that is computed; a `SchemaError` suggests the nearest
+        where there is none."""
         from admeasure.schema.load import did_you_mean
 
         if name not in self._by_name:
-            hint = did_you_mean(name, self.names) or "See `[[column]]` in the schema."
+            determined = tuple(entry.to for entry in self.determines)
+            if name in determined:
+                return self.computed[name].column
+            known = (*self.names, *determined)
+            hint = did_you_mean(name, known) or "See `[[column]]` in the schema."
             raise SchemaError(f"The schema has no column {quoted(name)}. {hint}")
         return self._by_name[name]
 
@@ -174,28 +192,57 @@ class Schema(Part):
         return tuple(self._zero(entry) for entry in self.zero)
 
     def _zero(self, entry: ZeroEntry) -> Zero:
-        columns = canonical(entry.columns)
-        if len(columns) < len(entry.columns):
+        if len(set(entry.columns)) < len(entry.columns):
             raise SchemaError("A [[zero]] names a column twice. Name each column once.")
-        if set(entry.where) != set(columns):
+        if set(entry.where) != set(entry.columns):
             raise SchemaError(
                 "A [[zero]] has a `where` that does not give each of its columns. "
                 "Write one entry of `where` for each entry of `columns`."
             )
-        chosen = [self.column(c).codes_of(entry.where[c]) for c in columns]
-        if self.domain.cells(columns) > MAX_ZERO_CELLS:
-            raise SchemaError(
-                f"A [[zero]] spans more than {MAX_ZERO_CELLS:,} cells. "
-                "Name fewer columns, or use fewer bins."
-            )
-        mask = np.zeros(self.domain.shape(columns), dtype=bool)
-        mask[np.ix_(*chosen)] = True
+        columns, met = self.conditions_met(entry.where, "A [[zero]]")
+        mask = met == len(entry.where)
         if mask.all():
             raise SchemaError(
                 "A [[zero]] rules out every combination of its columns. Narrow its `where`."
             )
         mask.flags.writeable = False
         return Zero(columns, mask)
+
+    def conditions_met(
+        self, conditions: Mapping[str, Any], called: str
+    ) -> tuple[Columns, np.ndarray]:
+        """How many of the conditions (see `admeasure.schema.select`) are met in each cell of the
+        marginal that decides them: its columns, and the numbers. `called` is for errors."""
+        codes = {name: self.column(name).codes_of(value) for name, value in conditions.items()}
+        columns = self.modelled(conditions)
+        if self.domain.cells(columns) > MAX_ZERO_CELLS:
+            raise SchemaError(
+                f"{called} spans more than {MAX_ZERO_CELLS:,} cells. "
+                "Name fewer columns, or use fewer bins."
+            )
+        met = np.zeros(self.domain.shape(columns), dtype=np.int16)
+        for name, chosen in codes.items():
+            met += np.isin(lifted(self, name, columns, self.computed), chosen)
+        return columns, met
+
+    def regrouped(self, counts: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """The counts of the marginal on `modelled(names)` as those on the columns named, which may
+        be computed, in this order."""
+        columns = self.modelled(names)
+        if not set(names) & self.computed.keys():
+            return np.transpose(counts, [columns.index(name) for name in names])
+        axes = [lifted(self, name, columns, self.computed) for name in names]
+        found = np.zeros([self.column(name).levels for name in names], counts.dtype)
+        np.add.at(found, tuple(np.broadcast_to(axis, counts.shape) for axis in axes), counts)
+        return found
+
+    def modelled(self, names: Iterable[str]) -> Columns:
+        """The columns of the model that decide the named ones."""
+        return canonical(
+            source
+            for name in names
+            for source in (self.computed[name].of if name in self.computed else (name,))
+        )
 
     def decode(self, codes: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, Any]:
         """Codes back to values: see `admeasure.schema.decode`."""
@@ -213,13 +260,14 @@ class Schema(Part):
     def problems(self) -> list[str]:
         """What contradicts itself between the parts, as whole sentences."""
         found = repeated_names(self.names)
+        found += determined_problems(self)
         unit = self.privacy.unit_column
         if unit is not None and unit.casefold() in {n.casefold() for n in self.names}:
             found.append(
                 f"Column {quoted(unit)} is both the unit_column and a column. "
                 "Remove its [[column]], or the unit_column."
             )
-        for entry in self.zero:
+        for entry in () if found else self.zero:
             if {c.name for c in self.open_columns} & set(entry.columns):
                 found.append(
                     "A [[zero]] names a column whose bins are private, so nobody knows its levels "
@@ -231,6 +279,35 @@ class Schema(Part):
             except SchemaError as error:
                 found.append(str(error))
         return found
+
+
+def determined_problems(schema: Schema) -> list[str]:
+    """What contradicts itself in the `[[determines]]`, as whole sentences."""
+    found = [line for entry in schema.determines for line in entry.problems()]
+    unit = schema.privacy.unit_column
+    seen = {name.casefold(): "[[column]]" for name in schema.names}
+    seen |= {} if unit is None else {unit.casefold(): "unit_column"}
+    open_names = {c.name for c in schema.open_columns}
+    for entry in schema.determines:
+        there = seen.setdefault(entry.to.casefold(), "[[determines]]")
+        if there == "[[column]]":
+            found.append(
+                f"Column {quoted(entry.to)} is both described and determined. Remove its "
+                "[[column]]: its levels are the values of the function."
+            )
+        elif there == "unit_column" or sum(e.to == entry.to for e in schema.determines) > 1:
+            found.append(f"Column {quoted(entry.to)} is determined twice, or is the unit_column.")
+        if open_names & set(entry.of):
+            found.append(
+                f"{entry.called} names a column whose bins are private, so nobody knows its levels "
+                "yet. Give the column `bins = …` or `edges = […]`."
+            )
+    if not found:
+        try:
+            computed(schema)
+        except SchemaError as error:
+            found.append(str(error))
+    return list(dict.fromkeys(found))
 
 
 def repeated_names(names: tuple[str, ...]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from admeasure.schema.column import Part
-from admeasure.schema.model import Schema
+from admeasure.schema.model import LISTS, Schema
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ORDER = (
@@ -22,7 +22,8 @@ def dumps(schema: Schema) -> str:
     """TOML that `loads` reads as an equal schema."""
     sections = [_section("[table]", schema.table), _section("[privacy]", schema.privacy)]
     sections += [_section("[[column]]", column) for column in schema.columns]
-    sections += [_section("[[zero]]", zero) for zero in schema.zero]
+    for name in LISTS:
+        sections += [_section(f"[[{name}]]", entry) for entry in getattr(schema, name)]
     return "\n".join(sections)
 
 
@@ -36,7 +37,7 @@ def _fields(part: Part) -> Iterator[str]:
     for field in ordered:
         value = getattr(part, field)
         if known[field].is_required() or value != known[field].default:
-            yield f"{field} = {toml_value(value)}"
+            yield f"{known[field].alias or field} = {toml_value(value)}"
 
 
 def toml_value(value: Any) -> str:

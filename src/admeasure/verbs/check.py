@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from admeasure.schema import Problem
-from admeasure.sources.look import find_problems
+import numpy as np
+
+from admeasure.domain import canonical
+from admeasure.schema import Problem, Schema
+from admeasure.sources.look import find_problems, storage_types
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenSchema, schema_of
 
 
 def check(data: str, schema: GivenSchema) -> list[Problem]:
-    """Every rule of the schema that the table breaks, and rows that a [[zero]] says cannot occur;
-    an empty list where it is sound.
+    """Every rule of the schema that the table breaks, rows that a [[zero]] says cannot occur, and
+    rows that contradict a [[determines]]; an empty list where it is sound.
 
     Names columns and rules, never a value. That a rule is broken is knowledge of the table: for
     whoever holds it.
@@ -20,8 +23,15 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
     """
     schema = schema_of(schema).as_read
     found = find_problems(data, schema)
-    if found or not schema.zeros:
+    if found:
         return found
+    return [*_ruled_out(data, schema), *_contradicted(data, schema)]
+
+
+def _ruled_out(data: str, schema: Schema) -> list[Problem]:
+    """Rows in structural zeros."""
+    if not schema.zeros:
+        return []
     with held(open_source(data, schema)) as source:
         counts = source.counts([zero.columns for zero in schema.zeros])
     return [
@@ -33,3 +43,34 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
         for zero, table in zip(schema.zeros, counts, strict=True)
         if table[zero.mask].any()
     ]
+
+
+def _contradicted(data: str, schema: Schema) -> list[Problem]:
+    """Rows in which a determined column, where the table has it, is not what determines it."""
+    stored = {name for name, _ in storage_types(data)}
+    computed = [c for name, c in schema.computed.items() if name in stored]
+    if not computed:
+        return []
+    # Whatever is no level of the function is read too: it contradicts as well.
+    read = [c.column.model_copy(update={"other": True, "missing_values": ()}) for c in computed]
+    whole = schema.model_copy(
+        update={"columns": (*schema.columns, *read), "determines": (), "zero": ()}
+    )
+    found = []
+    with held(open_source(data, whole)) as source:
+        for one, column in zip(computed, read, strict=True):
+            (cells,) = source.sparse([canonical((*one.of, column.name))])
+            codes = dict(zip(cells.columns, cells.codes.T, strict=True))
+            expected = one.of_rows(codes)
+            missing = one.column.missing_code
+            if missing is not None:
+                expected = np.where(expected == missing, column.levels - 1, expected)
+            if (expected != codes[column.name]).any():
+                found.append(
+                    Problem(
+                        column.name,
+                        f"is not what {', '.join(one.of)} determines by the schema in some rows",
+                        "correct the table, or the [[determines]]; in a run the function decides",
+                    )
+                )
+    return found

@@ -100,9 +100,5 @@ def without_unit(schema: Schema) -> Schema:
     """The schema of synthetic rows, which belong to nobody."""
     if schema.privacy.unit_column is None:
         return schema
-    return Schema(
-        table=schema.table,
-        privacy=Privacy(unit="row", neighbours=schema.privacy.neighbours),
-        columns=schema.columns,
-        zero=schema.zero,
-    )
+    privacy = Privacy(unit="row", neighbours=schema.privacy.neighbours)
+    return schema.model_copy(update={"privacy": privacy})

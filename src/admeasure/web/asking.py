@@ -12,12 +12,12 @@ from typing import Any
 from admeasure.conclusions import check_all, parse_conclusions
 from admeasure.domain import canonical
 from admeasure.errors import UsageError
-from admeasure.queries import AtLeast, Cell, Where
+from admeasure.queries import Cell
 from admeasure.release import Answer, Release
 from admeasure.reporting.html import sure
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.web.conditions import selection_of
-from admeasure.workload import Question
+from admeasure.workload import Question, query_of
 
 MOST_CELLS = 600
 KEPT = 4
@@ -53,16 +53,8 @@ def ask(path: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
     if len(selections) < len(conditions):
         raise UsageError("A column is named twice. Put all its values into one condition.")
-    codes = [
-        tuple(map(int, release.schema.column(name).codes_of(selection)))
-        for name, selection in selections.items()
-    ]
-    at_least = asked.get("at_least") or 0
-    query = (
-        AtLeast(tuple(selections), codes, int(at_least))
-        if at_least
-        else Where(tuple(selections), codes)
-    )
+    at_least = int(asked.get("at_least") or 0)
+    query = query_of(selections, release.schema, at_least or None)
     (answer,) = release.answer(
         [Question("question", query)], confidence=float(asked.get("confidence", 0.95))
     )

@@ -13,12 +13,16 @@ from admeasure.errors import SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.draft import kind_of
 from admeasure.schema.load import validate
+from admeasure.schema.model import LISTS
 from admeasure.schema.ordered import PRIVATE
+from admeasure.schema.toml import toml_key, toml_value
 from admeasure.schema.values import quoted
+from admeasure.untrusted import parse_toml
 from admeasure.web.conditions import selection_of, text_of, value_of
 
 TEXTS = ("minimum", "maximum", "bins", "edges", "enum", "missing", "title", "source")
 MOST_COLUMNS = 2000
+RELATIONS = tuple(name for name in LISTS if name != "zero")
 
 
 def empty_form(name: str, header: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -33,6 +37,7 @@ def empty_form(name: str, header: Sequence[tuple[str, str]]) -> dict[str, Any]:
         },
         "columns": [_empty_column(column, storage) for column, storage in header],
         "zeros": [],
+        "relations": "",
     }
 
 
@@ -72,7 +77,20 @@ def form_of(document: Mapping[str, Any], header: Sequence[tuple[str, str]]) -> d
             [{"column": c, "text": text_of(z["where"].get(c, ""))} for c in z["columns"]]
             for z in document.get("zero", [])
         ],
+        "relations": _relations(document),
     }
+
+
+def _relations(document: Mapping[str, Any]) -> str:
+    """The sections that the form does not show, as a schema file has them: they are kept."""
+    lines = []
+    for name in RELATIONS:
+        for entry in document.get(name, []):
+            lines += [
+                f"[[{name}]]",
+                *(f"{toml_key(k)} = {toml_value(v)}" for k, v in entry.items()),
+            ]
+    return "\n".join(lines)
 
 
 def _column_form(column: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,6 +122,7 @@ def document_of(form: Mapping[str, Any]) -> dict[str, Any]:
         "column": [_column(c) for c in used],
     }
     zeros = [_zero(z, kinds) for z in form["zeros"] if z]
+    document |= parse_toml(str(form.get("relations", "")), "the form", SchemaError)
     return {**document, "zero": zeros} if zeros else document
 
 

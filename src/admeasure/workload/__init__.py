@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from admeasure.workload.load import FORMS, load_workload, parse_workload
-from admeasure.workload.questions import Question, load_questions, parse_questions, question
+from admeasure.workload.questions import (
+    Question,
+    load_questions,
+    parse_questions,
+    query_of,
+    question,
+)
 from admeasure.workload.workload import Workload
 
 __all__ = [
@@ -14,5 +20,6 @@ __all__ = [
     "load_workload",
     "parse_questions",
     "parse_workload",
+    "query_of",
     "question",
 ]

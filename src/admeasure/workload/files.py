@@ -42,7 +42,7 @@ def read_entries(
         for number, table in enumerate(tables(document, kind, name), start=1):
             place = f"{name}: [[{kind}]] {number}"
             try:
-                query, weight = _entry(kind, table)
+                query, weight = _entry(kind, table, domain)
                 if domain is not None:
                     query.validate(domain)
             except WorkloadError as error:
@@ -98,7 +98,9 @@ def check_weight(weight: Any) -> float:
     return value
 
 
-def _entry(kind: str, table: Mapping[str, Any]) -> tuple[WorkloadQuery, float]:
+def _entry(
+    kind: str, table: Mapping[str, Any], domain: Domain | None
+) -> tuple[WorkloadQuery, float]:
     required = fields_of(kind)
     check_keys(table, (*required, "weight"))
     for key in required:
@@ -109,6 +111,8 @@ def _entry(kind: str, table: Mapping[str, Any]) -> tuple[WorkloadQuery, float]:
         raise WorkloadError('columns must be a list of names, such as ["age", "sex"].')
     if not columns:
         raise WorkloadError("columns is empty. Name at least one column.")
+    if kind == "marginal" and domain is not None:
+        columns = list(domain.standing_in(columns))
     weight = check_weight(table.get("weight", 1.0))
     numbers = {key: whole_number(table[key], key) for key in required if key != "columns"}
     query = from_record({"query": kind, "columns": columns} | numbers)

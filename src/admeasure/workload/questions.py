@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import SchemaError, UsageError, WorkloadError
-from admeasure.queries import AtLeast, Query, Where
+from admeasure.queries import AnyCell, AtLeast, Query, Where
+from admeasure.queries.query import check_at_least
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload.files import check_keys, tables, whole_number
 
@@ -93,23 +94,32 @@ def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list
 def _query(table: Mapping[str, Any], schema: Schema) -> Query:
     check_keys(table, ("name", "where", "at_least", "of"))
     if "where" in table and not table.keys() & {"at_least", "of"}:
-        columns, codes = _conditions(table["where"], "where", schema)
-        return Where(columns, codes)
+        return query_of(_conditions(table["where"], "where"), schema)
     if {"at_least", "of"} <= table.keys() and "where" not in table:
-        columns, codes = _conditions(table["of"], "of", schema)
-        return AtLeast(columns, codes, whole_number(table["at_least"], "at_least"))
+        at_least = whole_number(table["at_least"], "at_least")
+        return query_of(_conditions(table["of"], "of"), schema, at_least)
     raise WorkloadError(
         "it needs either `where = {column = value, …}` or both `at_least = …` and "
         "`of = {column = value, …}`."
     )
 
 
-def _conditions(
-    given: Any, key: str, schema: Schema
-) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+def _conditions(given: Any, key: str) -> dict[str, Any]:
     if not isinstance(given, dict) or not given:
         raise WorkloadError(f"{key} must be a table of conditions, `{key} = {{column = value}}`.")
-    codes = [
-        tuple(map(int, schema.column(column).codes_of(value))) for column, value in given.items()
-    ]
-    return tuple(given), codes
+    return given
+
+
+def query_of(
+    conditions: Mapping[str, Any], schema: Schema, at_least: int | None = None
+) -> Where | AtLeast | AnyCell:
+    """The rows that meet every condition, or at least so many of them. A condition on a column
+    that others determine is one on these."""
+    if not conditions.keys() & schema.computed.keys():
+        codes = [tuple(map(int, schema.column(c).codes_of(v))) for c, v in conditions.items()]
+        if at_least is None:
+            return Where(tuple(conditions), codes)
+        return AtLeast(tuple(conditions), codes, at_least)
+    check_at_least(len(conditions) if at_least is None else at_least, len(conditions))
+    columns, met = schema.conditions_met(conditions, "A question")
+    return AnyCell.of(columns, met >= (len(conditions) if at_least is None else at_least))
