@@ -159,13 +159,13 @@ def _together(evidence: Evidence, terms: Sequence[Term], beta: float) -> tuple[f
     found = evidence.estimate(columns)
     if found is None:
         return None
-    estimate, noise = found
+    estimate, _ = found
     weights = np.zeros(estimate.shape)
     for term in terms:
         counted = term.group.spread(np.ones(()), evidence.domain)
         weights += term.weight * _widened(np.asarray(counted), term.group.columns, columns)
     centre = float((weights * estimate).sum())
-    half = noise.tail(beta / 2) * float(np.sqrt(np.square(weights).sum()))
+    half = evidence.tail(columns, weights, beta / 2)
     return centre - half, centre + half
 
 

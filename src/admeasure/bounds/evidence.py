@@ -18,8 +18,7 @@ model of the release, y a noisy measurement, σ its scale, 1 - beta the confiden
 - Everything else has only the trivial bound: no table of N rows is further than N + p's total.
 
 A bound holds for one marginal at the stated confidence; it is not simultaneous over all of them.
-Noise is treated as Gaussian; the discrete Gaussian's E|x + z| differs from it by less than
-0.07/σ rows a cell, and is the smaller one at x = 0.
+Noise is taken as what it is, discrete Gaussian (`noise`).
 """
 
 from __future__ import annotations
@@ -27,24 +26,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
+from admeasure.bounds.noise import (
+    EstimateNoise,
+    error_behind,
+    paper_noise_norm,
+    rounded_up,
+    sum_tail,
+    variance,
+)
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
-from admeasure.families import HALF_NORMAL, Model
+from admeasure.families import Model
 from admeasure.measurement import Measurement
 from admeasure.privacy.scores.score import GRID
 from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
-
-SQRT2 = math.sqrt(2)
 
 Kind = Literal["supported", "unsupported", "trivial"]
 
@@ -73,96 +77,6 @@ class Answer:
     high: float
     confidence: float
     kind: Kind
-
-
-@lru_cache(maxsize=4096)
-def unit_norm(cells: int, beta: float) -> float:
-    """x with P(||z||_1 >= x) <= beta for z standard normal in `cells` dimensions.
-
-    Chernoff: E exp(θ|z|) = 2 exp(θ²/2) Φ(θ), so x = (log 1/beta + n log of that) / θ for any θ > 0.
-    """
-
-    def bound(log_theta: float) -> float:
-        theta = math.exp(log_theta)
-        return (
-            -math.log(beta) + cells * (theta**2 / 2 + math.log1p(math.erf(theta / SQRT2)))
-        ) / theta
-
-    # θ = sqrt(2 log(1/beta) / n) would be best for normal tails of variance 1; it is within a
-    # factor of two of the best θ here, and any θ gives a valid bound.
-    guess = math.log(math.sqrt(-2 * math.log(beta) / cells))
-    from scipy.optimize import minimize_scalar  # takes long to import: who asks for it pays
-
-    best = minimize_scalar(bound, bounds=(guess - 3, guess + 3), method="bounded")
-    return min(bound(float(best.x)), bound(guess))
-
-
-def paper_noise_norm(sigma: float, cells: int, beta: float) -> float:
-    """Theorem 3 as printed."""
-    lam = math.sqrt(math.log(1 / beta))
-    return math.sqrt(2 * math.log(2)) * sigma * cells + lam * sigma * math.sqrt(2 * cells)
-
-
-def folded_mean(x: float, sigma: float) -> float:
-    """E|x + z| for z normal with scale sigma: the mean of a folded normal."""
-    t = x / sigma
-    return sigma * HALF_NORMAL * math.exp(-t * t / 2) + x * math.erf(t / SQRT2)
-
-
-def error_behind(observed: float, sigma: float, cells: int, beta: float) -> float:
-    """An upper bound on ||a - b||_1 from ||a - (b + z)||_1, a fixed before z was drawn.
-
-    With probability 1 - beta the observed norm is at least its mean less λ σ sqrt(n), and its
-    mean, a sum of convex folded means, is at least n g(||a - b||_1 / n): invert g.
-    """
-    lam = math.sqrt(2 * math.log(1 / beta))
-    mean = (observed + lam * sigma * math.sqrt(cells)) / cells
-    if mean <= HALF_NORMAL * sigma:
-        return 0.0
-    if folded_mean(mean, sigma) <= mean:  # far beyond the noise, where E|x + z| rounds to x
-        return cells * mean
-    from scipy.optimize import brentq
-
-    per_cell = cast(float, brentq(lambda x: folded_mean(x, sigma) - mean, 0.0, mean))
-    return cells * per_cell
-
-
-@dataclass(frozen=True)
-class EstimateNoise:
-    """An estimate ȳ = M + S / V: V is `precision`, S is within N(0, V̄ I) as docs/bounds.md says.
-
-    `sigma` is sqrt(V̄) / V, the scale to compute with; `sigma_mean` is 1 / sqrt(V), the paper's σ̄.
-    `part` is the part of beta that a statement about ȳ may use, and `folds` the number of tails
-    that one tail of the normal law must pay for (2 by the reflection principle).
-    """
-
-    sigma: float
-    sigma_mean: float
-    part: float = 1.0
-    folds: int = 1
-
-    def norm(self, cells: int, beta: float) -> float:
-        """||ȳ - M||_1 passes this with probability at most beta."""
-        return self.sigma * unit_norm(cells, self.part * beta) if self.sigma else 0.0
-
-    def tail(self, beta: float) -> float:
-        """One cell of ȳ - M passes this upwards with probability at most beta."""
-        return self.sigma * -NormalDist().inv_cdf(self.part * beta / self.folds)
-
-
-STEP, SPREAD = 1.1, 20
-"""Precisions are rounded up to powers of STEP times that of the first measurement. The j-th power
-has the part 1 / (1 + (j / SPREAD)²) of beta, divided by the sum over all whole j."""
-
-
-def _rounded_up(precision: float, first_sigma: float) -> EstimateNoise:
-    """What is known of the noise of an average whose precision was not fixed beforehand."""
-    j = math.ceil(math.log(precision * first_sigma**2) / math.log(STEP) - 1e-9)
-    ceiling = STEP**j / first_sigma**2
-    whole = math.pi * SPREAD / math.tanh(math.pi * SPREAD)
-    part = 1 / (1 + (j / SPREAD) ** 2) / whole
-    sigma = math.sqrt(max(ceiling, precision)) / precision
-    return EstimateNoise(sigma, precision**-0.5, part, folds=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,24 +114,25 @@ class Evidence:
         return self._estimates[columns]
 
     def _estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
-        total, precision = 0.0, 0.0
+        tables, weights = [], []
         for m in self._measured:
             inside = m.query.columns
             if set(columns) <= set(inside):
                 drop = tuple(i for i, c in enumerate(inside) if c not in columns)
+                table = m.values.sum(axis=drop, dtype=float)
                 if m.sigma == 0:
-                    return m.values.sum(axis=drop, dtype=float), EstimateNoise(0.0, 0.0)
-                summed = math.prod(m.values.shape[i] for i in drop)
-                weight = 1 / (summed * m.sigma**2)
-                total = total + weight * m.values.sum(axis=drop)
-                precision += weight
-        if not precision:
+                    return table, EstimateNoise(0.0, 0.0)
+                tables.append(table)
+                weights.append(table.size / m.values.size / variance(m.sigma))
+        if not tables:
             return None
+        precision = math.fsum(weights)
         scale = precision**-0.5
-        noise = (
-            _rounded_up(precision, self._first) if self.adaptive else EstimateNoise(scale, scale)
-        )
-        return np.asarray(total / precision), noise
+        noise = rounded_up(precision, self._first) if self.adaptive else EstimateNoise(scale, scale)
+        if len(tables) == 1:  # exactly, so that whole numbers stay whole
+            return tables[0], noise
+        mean = np.sum([w * t for w, t in zip(weights, tables, strict=True)], axis=0) / precision
+        return mean, noise
 
     @cached_property
     def _estimates(self) -> dict[Columns, tuple[np.ndarray, EstimateNoise] | None]:
@@ -229,8 +144,8 @@ class Evidence:
 
     @cached_property
     def _first(self) -> float:
-        """The scale of the first noise, which no earlier noise can have influenced."""
-        return next(m.sigma for m in self._measured if m.sigma > 0)
+        """The variance of the first noise, which no earlier noise can have influenced."""
+        return next(variance(m.sigma) for m in self._measured if m.sigma > 0)
 
     @cached_property
     def _candidates(self) -> dict[Columns, Selection]:
@@ -256,8 +171,24 @@ class Evidence:
         found = self.estimate(())
         if found is None:
             return math.inf
-        value, noise = found
-        return max(0.0, float(value) + noise.tail(beta))
+        return max(0.0, float(found[0]) + self.tail((), np.ones(()), beta))
+
+    def tail(self, columns: Columns, weights: np.ndarray, beta: float) -> float:
+        """A sum over cells of the estimate of these columns, so weighted, passes the true one by
+        this with probability at most beta, and falls short of it by this as seldom.
+
+        Noise is symmetric, so that cells which are taken off are like cells which are added: where
+        all weigh alike, and the noise is that of one measurement, its law is known.
+        """
+        found = self.estimate(columns)
+        assert found is not None
+        sizes = np.unique(np.abs(weights[weights != 0]))
+        inside = [m for m in self._measured if set(columns) <= set(m.query.columns)]
+        if len(inside) == 1 and not self.adaptive and len(sizes) == 1:
+            (m,) = inside
+            draws = np.count_nonzero(weights) * (m.values.size // found[0].size)
+            return float(sizes[0]) * sum_tail(draws, m.sigma, beta)
+        return found[1].tail(beta) * float(np.linalg.norm(weights))
 
     def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
         """All that may be used for one marginal holds together with probability 1 - beta, so that
@@ -345,17 +276,17 @@ class Evidence:
         most = self.most_rows(beta / 10)
         found = self.estimate(query.columns)
         if found is not None:
-            estimate, noise = found
-            cells = float(np.square(query.spread(np.ones(()), self.domain)).sum())
-            half = noise.tail((1 - self._hard) * 0.4 * beta) * math.sqrt(cells)
-            centre, kind = float(query.answer(estimate)), "supported"
+            counted = np.asarray(query.spread(np.ones(()), self.domain))
+            half = self.tail(query.columns, counted, (1 - self._hard) * 0.4 * beta)
+            centre, kind = float(query.answer(found[0])), "supported"
         else:
             bound = self._bound(query.columns, believed, 0.8 * beta)
             # A sum over cells moves by the positive part of the difference, which is half of its
             # L1 norm and half of what the totals differ by.
             gap, rows = 0.0, self.estimate(())
             if rows is not None:
-                gap = rows[1].tail(beta / 20) + abs(float(rows[0]) - float(believed.sum()))
+                gap = self.tail((), np.ones(()), beta / 20)
+                gap += abs(float(rows[0]) - float(believed.sum()))
             half, centre, kind = (bound.error + gap) / 2, float(value), bound.kind
         low = min(max(0.0, centre - half), float(value))
         high = max(min(most, centre + half), float(value))
