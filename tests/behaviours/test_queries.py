@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
 from admeasure.queries import (
+    AnyCell,
     AtLeast,
     Cell,
     Marginal,
@@ -128,6 +129,7 @@ QUERIES = [
     Threshold(["a", "b", "c"], 2),
     ThresholdCell(["a", "b"], 1, np.array([1, 0])),
     AtLeast(["c", "a"], [[1, 2], [0]], 1),
+    AnyCell(["a", "c"], (4, 3), [1, 5, 11]),
 ]
 
 
@@ -209,6 +211,7 @@ def test_spread_is_the_transpose_of_answer() -> None:
         Threshold(columns, 2),
         ThresholdCell(columns, 2, (1, 1, 1)),
         AtLeast(columns, sets, 2),
+        AnyCell(columns, (2, 3, 4), [0, 7, 23]),
     ):
         counts = rng.normal(size=(2, 3, 4))
         answer = query.answer(counts)

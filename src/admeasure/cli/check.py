@@ -55,7 +55,8 @@ def show(data: str, schema_path: Path, *, json: bool) -> int:
             }
         )
         return 0
-    zeros = f", and no row that one of {len(schema.zeros)} [[zero]] rules out"
+    rules = f"{len(schema.zeros)} {' or '.join(dict.fromkeys(z.rule for z in schema.zeros))}"
+    zeros = f", and no row that one of {rules} rules out"
     say(
         f"OK: {called} has all {len(domain)} columns of {schema_path}, every value has a "
         f"level, there is at least one row{zeros if schema.zeros else ''}."

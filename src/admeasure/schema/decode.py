@@ -16,6 +16,7 @@ import numpy as np
 
 from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.in_order import put_in_order
 from admeasure.schema.model import Schema
 from admeasure.schema.rules import Number
 from admeasure.schema.storage import Storage
@@ -36,6 +37,8 @@ def decode(
     chosen = {name: schema.column(name) for name in codes}
     order = [name for name in schema.names if name in chosen]
     values = {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
+    if schema.order:
+        put_in_order(schema, codes, values, lambda column, some: decode_column(column, some, rng))
     for name, computed in schema.computed.items():
         if set(computed.of) <= codes.keys():
             values[name] = decode_column(computed.column, computed.of_rows(codes), rng)

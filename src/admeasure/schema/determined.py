@@ -210,3 +210,33 @@ def lifted(
     if codes is None:
         codes = np.arange(schema.domain[name])
     return codes.reshape([schema.domain[c] if c in of else 1 for c in columns])
+
+
+def problems(schema: Schema) -> list[str]:
+    """What contradicts itself in the `[[determines]]`, as whole sentences."""
+    found = [line for entry in schema.determines for line in entry.problems()]
+    unit = schema.privacy.unit_column
+    seen = {name.casefold(): "[[column]]" for name in schema.names}
+    seen |= {} if unit is None else {unit.casefold(): "unit_column"}
+    folded = [entry.to.casefold() for entry in schema.determines]
+    open_names = {c.name for c in schema.open_columns}
+    for entry in schema.determines:
+        there = seen.setdefault(entry.to.casefold(), "[[determines]]")
+        if there == "[[column]]":
+            found.append(
+                f"Column {quoted(entry.to)} is both described and determined. Remove its "
+                "[[column]]: its levels are the values of the function."
+            )
+        elif there == "unit_column" or folded.count(entry.to.casefold()) > 1:
+            found.append(f"Column {quoted(entry.to)} is determined twice, or is the unit_column.")
+        if open_names & set(entry.of):
+            found.append(
+                f"{entry.called} names a column whose bins are private, so nobody knows its levels "
+                "yet. Give the column `bins = …` or `edges = […]`."
+            )
+    if not found:
+        try:
+            computed(schema)
+        except SchemaError as error:
+            found.append(str(error))
+    return list(dict.fromkeys(found))

@@ -139,7 +139,7 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
     if not loc:
         return [f"The schema is wrong: {error['msg']}."]
     section = loc[0]
-    if kind == "too_short" and value:
+    if kind == "too_short" and len(value) >= error["ctx"]["min_length"]:
         return []  # entries are there, and their own errors are named
     if len(loc) == 1:
         return [_of_section(section, kind)]
@@ -212,7 +212,9 @@ def _plainly(error: Any) -> str:
         "tuple_type": "it must be a list",
         "dict_type": "it must be a table in braces",
         "finite_number": "it must be finite",
-        "too_short": "it must have at least one entry",
     }
+    if error["type"] == "too_short":
+        least = error["ctx"]["min_length"]
+        return f"it must have at least {'one entry' if least == 1 else f'{least} entries'}"
     message = str(error["msg"])
     return words.get(error["type"], message[:1].lower() + message[1:])

@@ -8,7 +8,6 @@ itself, and name all its problems at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -19,11 +18,13 @@ from pydantic_core import PydanticCustomError
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
+from admeasure.schema import determined, zeros
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
-from admeasure.schema.determined import Computed, DeterminesEntry, computed, lifted
+from admeasure.schema.determined import Computed, DeterminesEntry, lifted
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
+from admeasure.schema.zeros import AtLeastOneEntry, OrderEntry, Zero, ZeroEntry
 from admeasure.unit import Neighbours, Unit
 
 AnyColumn = Annotated[
@@ -35,8 +36,6 @@ TYPES: dict[str, type[Column]] = {
     for kind in get_args(get_args(AnyColumn)[0])
 }
 """The column types, by the word of a schema file."""
-
-MAX_ZERO_CELLS = 10_000_000
 
 
 class Table(Part):
@@ -68,23 +67,13 @@ class Privacy(Part):
         return self
 
 
-class ZeroEntry(Part):
-    """`[[zero]]`: a product of levels that cannot occur."""
-
-    columns: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    where: dict[str, Any]
-
-
-LISTS: dict[str, type[Part]] = {"zero": ZeroEntry, "determines": DeterminesEntry}
+LISTS: dict[str, type[Part]] = {
+    "zero": ZeroEntry,
+    "order": OrderEntry,
+    "at_least_one": AtLeastOneEntry,
+    "determines": DeterminesEntry,
+}
 """The sections of a schema file besides the columns of which there may be several."""
-
-
-@dataclass(frozen=True, eq=False)
-class Zero:
-    """Cells of the marginal on `columns` that cannot occur: True in `mask` is impossible."""
-
-    columns: Columns
-    mask: np.ndarray
 
 
 class Schema(Part):
@@ -101,6 +90,8 @@ class Schema(Part):
     privacy: Privacy
     columns: Annotated[tuple[AnyColumn, ...], Field(strict=False, min_length=1, alias="column")]
     zero: Annotated[tuple[ZeroEntry, ...], Field(strict=False)] = ()
+    order: Annotated[tuple[OrderEntry, ...], Field(strict=False)] = ()
+    at_least_one: Annotated[tuple[AtLeastOneEntry, ...], Field(strict=False)] = ()
     determines: Annotated[tuple[DeterminesEntry, ...], Field(strict=False)] = ()
 
     @classmethod
@@ -151,13 +142,12 @@ class Schema(Part):
     def domain(self) -> Domain:
         """Names and level counts; of an open column the most that it may come to have."""
         levels = {c.name: c.levels for c in self.columns}
-        determined = {entry.to: entry.of for entry in self.determines}
-        return Domain.of(levels, stand_ins=determined)
+        return Domain.of(levels, stand_ins={entry.to: entry.of for entry in self.determines})
 
     @cached_property
     def computed(self) -> dict[str, Computed]:
         """The columns that are a public function of others, and are in no model."""
-        return computed(self)
+        return determined.computed(self)
 
     @cached_property
     def unit(self) -> Unit:
@@ -178,10 +168,10 @@ class Schema(Part):
         from admeasure.schema.load import did_you_mean
 
         if name not in self._by_name:
-            determined = tuple(entry.to for entry in self.determines)
-            if name in determined:
+            computed = tuple(entry.to for entry in self.determines)
+            if name in computed:
                 return self.computed[name].column
-            known = (*self.names, *determined)
+            known = (*self.names, *computed)
             hint = did_you_mean(name, known) or "See `[[column]]` in the schema."
             raise SchemaError(f"The schema has no column {quoted(name)}. {hint}")
         return self._by_name[name]
@@ -189,24 +179,7 @@ class Schema(Part):
     @cached_property
     def zeros(self) -> tuple[Zero, ...]:
         """The structural zeros, as masks over marginals."""
-        return tuple(self._zero(entry) for entry in self.zero)
-
-    def _zero(self, entry: ZeroEntry) -> Zero:
-        if len(set(entry.columns)) < len(entry.columns):
-            raise SchemaError("A [[zero]] names a column twice. Name each column once.")
-        if set(entry.where) != set(entry.columns):
-            raise SchemaError(
-                "A [[zero]] has a `where` that does not give each of its columns. "
-                "Write one entry of `where` for each entry of `columns`."
-            )
-        columns, met = self.conditions_met(entry.where, "A [[zero]]")
-        mask = met == len(entry.where)
-        if mask.all():
-            raise SchemaError(
-                "A [[zero]] rules out every combination of its columns. Narrow its `where`."
-            )
-        mask.flags.writeable = False
-        return Zero(columns, mask)
+        return zeros.zeros_of(self)
 
     def conditions_met(
         self, conditions: Mapping[str, Any], called: str
@@ -215,9 +188,9 @@ class Schema(Part):
         marginal that decides them: its columns, and the numbers. `called` is for errors."""
         codes = {name: self.column(name).codes_of(value) for name, value in conditions.items()}
         columns = self.modelled(conditions)
-        if self.domain.cells(columns) > MAX_ZERO_CELLS:
+        if self.domain.cells(columns) > zeros.MAX_ZERO_CELLS:
             raise SchemaError(
-                f"{called} spans more than {MAX_ZERO_CELLS:,} cells. "
+                f"{called} spans more than {zeros.MAX_ZERO_CELLS:,} cells. "
                 "Name fewer columns, or use fewer bins."
             )
         met = np.zeros(self.domain.shape(columns), dtype=np.int16)
@@ -260,54 +233,14 @@ class Schema(Part):
     def problems(self) -> list[str]:
         """What contradicts itself between the parts, as whole sentences."""
         found = repeated_names(self.names)
-        found += determined_problems(self)
+        found += determined.problems(self)
         unit = self.privacy.unit_column
         if unit is not None and unit.casefold() in {n.casefold() for n in self.names}:
             found.append(
                 f"Column {quoted(unit)} is both the unit_column and a column. "
                 "Remove its [[column]], or the unit_column."
             )
-        for entry in () if found else self.zero:
-            if {c.name for c in self.open_columns} & set(entry.columns):
-                found.append(
-                    "A [[zero]] names a column whose bins are private, so nobody knows its levels "
-                    "yet. Give the column `bins = …` or `edges = […]`, or leave out the [[zero]]."
-                )
-                continue
-            try:
-                self._zero(entry)
-            except SchemaError as error:
-                found.append(str(error))
-        return found
-
-
-def determined_problems(schema: Schema) -> list[str]:
-    """What contradicts itself in the `[[determines]]`, as whole sentences."""
-    found = [line for entry in schema.determines for line in entry.problems()]
-    unit = schema.privacy.unit_column
-    seen = {name.casefold(): "[[column]]" for name in schema.names}
-    seen |= {} if unit is None else {unit.casefold(): "unit_column"}
-    open_names = {c.name for c in schema.open_columns}
-    for entry in schema.determines:
-        there = seen.setdefault(entry.to.casefold(), "[[determines]]")
-        if there == "[[column]]":
-            found.append(
-                f"Column {quoted(entry.to)} is both described and determined. Remove its "
-                "[[column]]: its levels are the values of the function."
-            )
-        elif there == "unit_column" or sum(e.to == entry.to for e in schema.determines) > 1:
-            found.append(f"Column {quoted(entry.to)} is determined twice, or is the unit_column.")
-        if open_names & set(entry.of):
-            found.append(
-                f"{entry.called} names a column whose bins are private, so nobody knows its levels "
-                "yet. Give the column `bins = …` or `edges = […]`."
-            )
-    if not found:
-        try:
-            computed(schema)
-        except SchemaError as error:
-            found.append(str(error))
-    return list(dict.fromkeys(found))
+        return found or zeros.problems(self)
 
 
 def repeated_names(names: tuple[str, ...]) -> list[str]:

@@ -37,8 +37,8 @@ def _ruled_out(data: str, schema: Schema) -> list[Problem]:
     return [
         Problem(
             None,
-            f"has rows that the [[zero]] of {', '.join(zero.columns)} rules out",
-            "correct the table, or narrow the [[zero]]",
+            f"has rows that the {zero.rule} of {', '.join(zero.columns)} rules out",
+            f"correct the table, or the {zero.rule}",
         )
         for zero, table in zip(schema.zeros, counts, strict=True)
         if table[zero.mask].any()
