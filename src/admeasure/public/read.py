@@ -15,7 +15,7 @@ from admeasure.errors import AdmeasureError, DataError, UsageError
 from admeasure.limits import available_megabytes
 from admeasure.public.table import PublicTable
 from admeasure.schema import Schema
-from admeasure.schema.encode import marks, settle
+from admeasure.schema.encode import marks, settle, stored
 from admeasure.schema.frames import Frame, StoredColumn, stored_array
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
@@ -46,9 +46,9 @@ def read_public(
     readable = np.ones(rows, dtype=bool)
     marked, strays = {}, []
     for described in schema.columns:
-        if names.count(described.name) != 1:
+        if any(names.count(name) != 1 for name in schema.stored_as(described.name)):
             continue
-        found = marks(described, column(described.name))
+        found = marks(described, stored(schema, described, column))
         refused = [int(r) for r in Refusal if resolve(described, r) is None]
         bad = np.isin(found, refused)
         if bad.any():
@@ -88,7 +88,7 @@ def _opened(data: Any, schema: Schema) -> _Opened:
                 raise DataError("The public files differ in their columns. Give files of one form.")
             names = list(parts[0].names)
             aliases = ", ".join(f"c{i}" for i in range(len(names)))
-            wanted = [f"c{i}" for i, n in enumerate(names) if n in schema.names] or ["c0"]
+            wanted = [f"c{i}" for i, n in enumerate(names) if n in schema.stored_names] or ["c0"]
             pieces = [
                 connection.execute(
                     f"SELECT {', '.join(wanted)} FROM {part.relation} AS t({aliases})"

@@ -141,6 +141,8 @@ class Release:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
         schema = self.schema
         unknown = [c for c in columns if c not in schema.domain and c not in schema.computed]
+        if unknown and unknown[0] in schema.domain.stand_ins:
+            schema.column(unknown[0])
         if unknown:
             raise WorkloadError(f"The schema has no column {unknown[0]!r}.")
         if len(set(columns)) != len(columns):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.schema.column import Column
+from admeasure.schema.difference import added_back
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.in_order import put_in_order
 from admeasure.schema.model import Schema
@@ -39,6 +40,7 @@ def decode(
     values = {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
     if schema.order:
         put_in_order(schema, codes, values, lambda column, some: decode_column(column, some, rng))
+    values = added_back(schema, values)
     for name, computed in schema.computed.items():
         if set(computed.of) <= codes.keys():
             values[name] = decode_column(computed.column, computed.of_rows(codes), rng)

@@ -7,18 +7,20 @@ errors name column and rule only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from admeasure.schema.column import Column
+from admeasure.schema.difference import refuse_storage, stored_difference
 from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.load import did_you_mean
 from admeasure.schema.model import Schema
+from admeasure.schema.ordered import Ordered
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
-from admeasure.schema.rules import Listed
+from admeasure.schema.rules import Listed, Reads
 from admeasure.schema.storage import Storage
 from admeasure.schema.units import units_of
 
@@ -48,8 +50,8 @@ def encode_and_check(frame: Any, schema: Schema) -> tuple[dict[str, np.ndarray],
     unreadable = {p.column for p in problems}
     codes: dict[str, np.ndarray] = {}
     for column in schema.columns:
-        if column.name not in unreadable:
-            marked = marks(column, table.column(column.name))
+        if not unreadable.intersection(schema.stored_as(column.name)):
+            marked = marks(column, stored(schema, column, table.column))
             found = refusals(column, np.unique(marked).tolist() if len(marked) else [])
             problems += found
             if not found:
@@ -68,13 +70,39 @@ def absent_columns(names: list[str], schema: Schema) -> list[Problem]:
     """The schema's columns that the table lacks or has twice."""
     unit = schema.privacy.unit_column
     problems = []
-    for wanted in (*schema.names, *([unit] if unit is not None else [])):
+    for wanted in (*schema.stored_names, *([unit] if unit is not None else [])):
         if wanted not in names:
             hint = did_you_mean(wanted, names).rstrip("?") or "compare the schema's names with it"
             problems.append(Problem(wanted, "is not in the table", hint[0].lower() + hint[1:]))
         elif names.count(wanted) > 1:
             problems.append(Problem(wanted, "is in the table twice", "rename one of the two"))
     return problems
+
+
+def stored(schema: Schema, column: Column, of_table: Callable[[str], StoredColumn]) -> StoredColumn:
+    """A column of the schema as a table stores it, or as it would store the difference."""
+    entry = schema.differences.get(column.name)
+    return of_table(column.name) if entry is None else stored_difference(schema, entry, of_table)
+
+
+def read_numbers(column: Ordered, stored: StoredColumn) -> tuple[np.ndarray, np.ndarray]:
+    """What is read of each entry, as the grid's number, and its mark: negative where there is none.
+    A column of a storage that its type cannot be read from is refused."""
+    marked = marks(column, stored)
+    if (marked == Refusal.WRONG_STORAGE).any():
+        raise refuse_storage(column)
+    if stored.kind != "object":
+        values = np.where(marked < 0, 0, stored.values)
+    else:
+        pairs = zip(stored.values, marked, strict=True)
+        values = np.array([0 if mark < 0 else _number(column, v) for v, mark in pairs])
+    return values.astype(np.float64 if column.reads is Reads.REAL else np.int64), marked
+
+
+def _number(column: Column, value: Any) -> int | float:
+    found = column.ordinal_of(value)
+    assert found is not None
+    return found
 
 
 def settle(column: Column, marked: np.ndarray) -> np.ndarray:

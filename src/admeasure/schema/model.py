@@ -18,10 +18,11 @@ from pydantic_core import PydanticCustomError
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import SchemaError
-from admeasure.schema import determined, zeros
+from admeasure.schema import determined, difference, zeros
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
 from admeasure.schema.determined import Computed, DeterminesEntry, lifted
+from admeasure.schema.difference import DifferenceEntry
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
 from admeasure.schema.zeros import AtLeastOneEntry, OrderEntry, Zero, ZeroEntry
@@ -71,6 +72,7 @@ LISTS: dict[str, type[Part]] = {
     "zero": ZeroEntry,
     "order": OrderEntry,
     "at_least_one": AtLeastOneEntry,
+    "difference": DifferenceEntry,
     "determines": DeterminesEntry,
 }
 """The sections of a schema file besides the columns of which there may be several."""
@@ -92,6 +94,7 @@ class Schema(Part):
     zero: Annotated[tuple[ZeroEntry, ...], Field(strict=False)] = ()
     order: Annotated[tuple[OrderEntry, ...], Field(strict=False)] = ()
     at_least_one: Annotated[tuple[AtLeastOneEntry, ...], Field(strict=False)] = ()
+    difference: Annotated[tuple[DifferenceEntry, ...], Field(strict=False)] = ()
     determines: Annotated[tuple[DeterminesEntry, ...], Field(strict=False)] = ()
 
     @classmethod
@@ -142,7 +145,24 @@ class Schema(Part):
     def domain(self) -> Domain:
         """Names and level counts; of an open column the most that it may come to have."""
         levels = {c.name: c.levels for c in self.columns}
-        return Domain.of(levels, stand_ins={entry.to: entry.of for entry in self.determines})
+        stand_ins = {entry.to: entry.of for entry in self.determines}
+        stand_ins |= {entry.of: (entry.column, entry.minus) for entry in self.difference}
+        return Domain.of(levels, stand_ins=stand_ins)
+
+    @cached_property
+    def differences(self) -> dict[str, DifferenceEntry]:
+        """The columns that are no columns of the table, but the difference of two of them."""
+        return {entry.column: entry for entry in self.difference}
+
+    def stored_as(self, name: str) -> Columns:
+        """The columns of the table from which a column of the model is read."""
+        entry = self.differences.get(name)
+        return (name,) if entry is None else (entry.of, entry.minus)
+
+    @cached_property
+    def stored_names(self) -> Columns:
+        """The columns that a table must have."""
+        return tuple(dict.fromkeys(n for name in self.names for n in self.stored_as(name)))
 
     @cached_property
     def computed(self) -> dict[str, Computed]:
@@ -171,6 +191,12 @@ class Schema(Part):
             computed = tuple(entry.to for entry in self.determines)
             if name in computed:
                 return self.computed[name].column
+            for entry in self.difference:
+                if entry.of == name:
+                    raise SchemaError(
+                        f"Column {quoted(name)} is computed in rows, as {quoted(entry.minus)} plus "
+                        f"{quoted(entry.column)}. Name these, or count sampled rows."
+                    )
             known = (*self.names, *computed)
             hint = did_you_mean(name, known) or "See `[[column]]` in the schema."
             raise SchemaError(f"The schema has no column {quoted(name)}. {hint}")
@@ -233,7 +259,7 @@ class Schema(Part):
     def problems(self) -> list[str]:
         """What contradicts itself between the parts, as whole sentences."""
         found = repeated_names(self.names)
-        found += determined.problems(self)
+        found += determined.problems(self) or difference.problems(self)
         unit = self.privacy.unit_column
         if unit is not None and unit.casefold() in {n.casefold() for n in self.names}:
             found.append(

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from admeasure.errors import UsageError
 from admeasure.extras import need
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Kind(ABC):
     schemes: tuple[Scheme, ...]
     library: str = ""
     """Whose own objects are tables too; the extra of `needs` installs it."""
+    subtracts: bool = False
+    """Whether its sources read a `[[difference]]` of two columns."""
     needs: tuple[str, str] | None = None
     """The extra, and what it is needed for."""
 
@@ -80,6 +83,16 @@ class Kind(ABC):
         if self.library and module.partition(".")[0] == self.library:
             return not module.startswith("pyspark.pandas")
         return (scheme_of(data) or "").lower() in {scheme.name for scheme in self.schemes}
+
+    def check_readable(self, schema: Schema) -> None:
+        """A one-line error where the schema needs what sources of this kind cannot do."""
+        if schema.difference and not self.subtracts:
+            entry = schema.difference[0]
+            raise UsageError(
+                "A [[difference]] is computed for files and tables in memory alone. Give the table "
+                f"a column {entry.column!r} that holds it, and leave out the [[difference]]; or "
+                "write the rows to a file first."
+            )
 
     def check_installed(self) -> None:
         """A one-line error where the kind's library is missing."""

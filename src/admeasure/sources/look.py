@@ -16,7 +16,9 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
-    return installed_kind(data).find_problems(data, schema)
+    kind = installed_kind(data)
+    kind.check_readable(schema)
+    return kind.find_problems(data, schema)
 
 
 def storage_types(data: Any) -> list[tuple[str, str]]:

@@ -45,6 +45,7 @@ def open_source(
 
         return MemorySource(data, schema)
     kind.check_installed()
+    kind.check_readable(schema)
     return kind.open(
         data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
     )

@@ -19,6 +19,7 @@ SCHEME = Scheme("duckdb", "duckdb:///FILE?table=NAME", TEXT)
 
 class _Files(Kind):
     schemes = (SCHEME,)
+    subtracts = True
 
     def reads(self, data: Any) -> bool:
         """Any text: whoever opens one of an unknown scheme says so."""

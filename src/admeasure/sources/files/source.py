@@ -39,6 +39,7 @@ from admeasure.sources.dialect import Stored
 from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.cache import CodeFile, dtypes_of
+from admeasure.sources.files.differences import with_differences
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
 from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, unit_kind, unit_text
 from admeasure.sources.files.tables import (
@@ -183,8 +184,7 @@ def find_problems(data: str | Path | Sequence[str | Path], schema: Schema) -> li
     """
     table = _Table(locate(data), schema, None)
     with table.connection() as connection:
-        parts = layout(connection, table.location)
-        return table.problems(connection, parts)
+        return table.problems(connection, table.parts(connection))
 
 
 def storage_types(data: str | Path | Sequence[str | Path]) -> list[tuple[str, str]]:
@@ -252,7 +252,7 @@ class _Table:
             dtypes.append(np.dtype(np.uint8))
         refused = False
         with self.connection() as connection:
-            parts = layout(connection, self.location)
+            parts = self.parts(connection)
             if absent := self._absent(parts):
                 raise data_error(absent)
             self._check_unit(parts)
@@ -269,6 +269,10 @@ class _Table:
                 raise data_error(found) if found else self._unreadable()
         if progress is not None:
             progress(1.0)
+
+    def parts(self, connection: duckdb.DuckDBPyConnection) -> list[TablePart]:
+        """The table's parts, with the schema's differences as columns of them."""
+        return [with_differences(part, self.schema) for part in layout(connection, self.location)]
 
     def _absent(self, parts: Sequence[TablePart]) -> list[Problem]:
         found = (p for part in parts for p in absent_columns(list(part.names), self.schema))
@@ -292,7 +296,8 @@ class _Table:
         """Which rules are broken, by one scan that looks at every row."""
         found = self._absent(parts)
         absent = {problem.column for problem in found}
-        names = tuple(name for name in self.schema.names if name not in absent)
+        stored = self.schema.stored_as
+        names = tuple(n for n in self.schema.names if not absent.intersection(stored(n)))
         has_unit = self._unit is not None and self._unit not in absent
         marks = dict.fromkeys(names, MARKS)
         queries = []
