@@ -25,6 +25,7 @@ from admeasure.errors import DataError
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.check import check
 from admeasure.schema.column import Column
+from admeasure.schema.forms import THOUSANDS
 from admeasure.schema.model import Privacy, Schema, Table
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.sources.files.source import DuckDBSource, find_problems
@@ -62,11 +63,29 @@ real_texts = among(
 date_texts = among(
     "2020-01-01|2020-02-29|2021-02-29|2020-1-1|20200101|2020-01-01 00:00:00|0000-01-01|0001-01-01"
     "|9999-12-31|10000-01-01|infinity|epoch|2020-13-01| 2020-01-05 |2020-01-01T00:00:00|-0001-01-01"
-    "|2020-01-01 (BC)|1999-12-31"
+    "|2020-01-01 (BC)|1999-12-31|2020-01-01 23:59|2020-01-01 24:00|2020-01-01T12:00:60"
+    "|2020-01-31 23:30:00.5-05:00|2020-02-01T00:15+0530|2020-01-01 00:00:00 UTC|2020-01-01T1:00"
+    "|2020-02-30 10:00|0001-01-01 00:00+01|9999-12-31 23:00-02:00|2020-01-01 00:00:00Z|"
+    "2020-01-01 00:00 +14:00|2020-01-01 00:00+24:00|2020-01-01 00:00:00.|0000-12-31 23:00-05"
 )
+spelled_days = among(
+    "5/1/2020|05/01/2020|29/02/2020|29/02/2021|1/13/2020|13/1/2020|01/02/20|1/2/69|1/2/68|01.02.2020"
+    "|1 Jan 2020|01 JAN 2020|1 January 2020|01 may 20|31 jun 2020|01012020|1012020|20200105"
+    "|05/01/2020 9:05|05/01/2020 09:5|05/01/2020 24:00|05/01/2020 12:30 PM|05/01/2020 0:30 am"
+    "|05/01/0000|5/1/20200|Wed, 01 Jan 2020|wednesday 1 january 2020|05/01/2020 "
+    "|2020年1月5日|05'01'2020|5/ 1/2020|٥/1/2020"
+)
+spelled_numbers = among(
+    "1,5|1.234|1.234,5|1,234.5|1 234|1'000|1'00|12.34|-1.000|1,000,000|,5|5,|.5,|1.2345|12,3e1|1_0"
+    "|0.001|+1.000,25|1234,5|1.234.567|1,23,456|inf,|1\u00a0234|7,0|7.000",
+    "1\u202f000",
+)
+spelled_words = among("Yes|No|YES|Y|n|Éa|éA|ÉA| a|A |MAIß|maiß|STRASSE|ǅ|ǆ|ǄŽ|σ|Σ|ς|K|k|İ|i̇")
 bool_texts = among("true|TRUE|tRuE|false|False|t|f|yes|1|0| 1 ")
 near = st.floats(-12, 12).map(repr) | st.integers(-12, 12).map(str)
-texts = odd_texts | whole_texts | real_texts | date_texts | bool_texts | near | near | near
+standard_texts = odd_texts | whole_texts | real_texts | date_texts | bool_texts | near | near | near
+spelled_texts = spelled_days | spelled_numbers | spelled_words
+texts = standard_texts | spelled_texts
 wild_texts = texts | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 days = st.dates(datetime.date(2019, 12, 1), datetime.date(2020, 3, 1))
@@ -86,6 +105,30 @@ def ordered(kind: str, values: st.SearchStrategy, max_bins: int) -> st.SearchStr
     )
     return st.builds(lambda c, clamp: {"type": kind, "clamp": clamp} | c, cut, st.booleans())
 
+
+FORMATS = (
+    *("%d/%m/%Y", "%m/%d/%y", "%d.%m.%Y", "%d %b %Y", "%d %B %Y", "%d%m%Y", "%Y%m%d", "%d %b %y"),
+    *("%d/%m/%Y %H:%M", "%d/%m/%Y %I:%M %p", "%a, %d %b %Y", "%A %d %B %Y", "%Y年%m月%d日"),
+    *("%d'%m'%Y", "%Y-%m-%d", "%d/%m/%Y %H:%M:%S.%f"),
+)
+plainly: st.SearchStrategy[dict] = st.just({})
+with_format = plainly | st.sampled_from(FORMATS).map(lambda f: {"format": f})
+with_groups = plainly | st.builds(
+    lambda decimal, thousands: {"decimal": decimal, "thousands": thousands},
+    st.sampled_from([None, ".", ","]),
+    st.sampled_from([None, *THOUSANDS]),
+)
+with_words = plainly | st.lists(texts, min_size=2, max_size=5, unique=True).map(
+    lambda words: {"true_values": tuple(words[1:]), "false_values": (words[0],)}
+)
+with_letters = st.fixed_dictionaries({"strip": st.booleans(), "ignore_case": st.booleans()})
+forms = {
+    "date": with_format,
+    "integer": with_groups,
+    "number": with_groups,
+    "boolean": with_words,
+    "string": plainly | with_letters,
+}
 
 small_reals = st.floats(-10, 10) | st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0, 2.1])
 specs = st.one_of(
@@ -117,7 +160,11 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         other = draw(st.sampled_from([True, True, True, False]))
         try:
             return kinds[spec["type"]](
-                name=name, other=other, missing_values=draw(st.just(()) | missing), **spec
+                name=name,
+                other=other,
+                missing_values=draw(st.just(()) | missing),
+                **draw(forms[spec["type"]]),
+                **spec,
             )
         except ValidationError:
             continue

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import spellings
 from admeasure.domain import canonical
 from admeasure.schema import Schema
 from admeasure.schema.check import check
@@ -118,6 +119,17 @@ def same_counts(data: Any, table: Any, schema: Schema) -> None:
 
 def numbered(rows: int) -> str:
     return f'type = "integer"\nminimum = 0\nmaximum = {rows}'
+
+
+def test_every_spelling_gets_the_level_it_has_in_memory(session: Any, tmp_path: Path) -> None:
+    """Some of each kind: they are read by the encoder of memory, which is tried on all."""
+    frame, schema = spellings.frame(), spellings.schema()
+    names = ("d0", "d1", "d9", "n2", "i2", "s3", "b", "row")
+    table = pa.table({name: pa.array(frame[name]) for name in names})
+    pq.write_table(table, tmp_path / "t.parquet")
+    last = tuple(map(schema.column, names))
+    ordered = Schema(table=schema.table, privacy=schema.privacy, columns=last)  # type: ignore[arg-type]
+    same_counts(session.read.parquet(str(tmp_path / "t.parquet")), table, ordered)
 
 
 def test_texts_that_look_alike_keep_their_own_levels(session: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pytest
 
+import spellings
 from admeasure.domain import canonical
 from admeasure.errors import DataError, UsageError
 from admeasure.schema import Schema
@@ -151,9 +152,10 @@ class Translated:
     def __init__(self, dialect: Dialect, values: dict[str, list[Any]]) -> None:
         self.dialect = dialect
         self.connection = duckdb.connect()
-        types = {name: kind for name, (kind, _, _) in COLUMNS.items()} | {
+        types = {
+            **dict.fromkeys(values, "VARCHAR"),
+            **{name: kind for name, (kind, _, _) in COLUMNS.items()},
             "row": "BIGINT",
-            "id": "VARCHAR",
         }
         listed = ", ".join(f'"{name}" {types[name]}' for name in values)
         self.connection.execute(f"CREATE TABLE people ({listed})")
@@ -173,9 +175,10 @@ class Translated:
         self.connection.close()
 
     def stored(self, names: Sequence[str]) -> list[Stored]:
-        kinds = {n: s for n, (_, s, _) in COLUMNS.items()} | {
+        kinds = {
+            **dict.fromkeys(names, Storage.TEXT),
+            **{n: s for n, (_, s, _) in COLUMNS.items()},
             "row": Storage.WHOLE,
-            "id": Storage.TEXT,
         }
         return [Stored(n, kinds[n], "", is_direct=kinds[n] is Storage.TEXT) for n in names]
 
@@ -212,6 +215,15 @@ def test_every_value_gets_the_level_it_has_in_memory(dialect: Dialect):
     true = MemorySource(values, schema).counts(marginals)
     for name, array, expected in zip(COLUMNS, found, true, strict=True):
         assert (array == expected).all(), name
+
+
+def test_every_spelling_gets_the_level_it_has_in_memory(dialect: Dialect):
+    schema, values = spellings.schema(), spellings.frame()
+    marginals = [canonical((name, "row")) for name in schema.names if name != "row"]
+    found = source(dialect, values, schema).counts(marginals)
+    true = MemorySource(values, schema).counts(marginals)
+    for joint, array, expected in zip(marginals, found, true, strict=True):
+        assert (array == expected).all(), joint
 
 
 def test_many_joints_are_counted_by_one_statement(dialect: Dialect):

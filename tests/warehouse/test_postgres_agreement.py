@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import spellings
 from admeasure.domain import canonical
 from admeasure.errors import DataError
 from admeasure.schema.check import check
@@ -83,6 +84,15 @@ def test_texts_get_the_levels_they_have_in_memory(
         types.append((name, kind))
     table = make_table(types, list(zip(*frame.values(), strict=True)))
     assert_agreement(frame, schema, server.url(table), fuzz.schema_of)
+
+
+def test_every_spelling_gets_the_level_it_has_in_memory(
+    server: Any, make_table: Callable[..., str], fuzz: ModuleType
+) -> None:
+    frame, schema = spellings.frame(), spellings.schema()
+    types = [(name, "integer" if name == "row" else "text") for name in frame]
+    table = make_table(types, list(zip(*frame.values(), strict=True)))
+    assert_agreement(frame, schema, server.url(table), lambda *_: schema)
 
 
 NUMERICS = [Decimal(x) for x in ("NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-400")]

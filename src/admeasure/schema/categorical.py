@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
+from admeasure.schema.forms import LetterForm, WordForm
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
@@ -21,13 +22,23 @@ class BooleanColumn(Column):
     """False and true."""
 
     type: Literal["boolean"]
+    true_values: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            strict=False, min_length=1, description="Texts that mean true; the first is written."
+        ),
+    ] = None
+    false_values: Annotated[
+        tuple[str, ...] | None,
+        Field(strict=False, min_length=1, description="Texts that mean false, likewise."),
+    ] = None
 
     @property
     def regular(self) -> int:
         return 2
 
     def regular_label(self, code: int) -> str:
-        return ("false", "true")[code]
+        return self.form.spelled(bool(code)) if self.form else ("false", "true")[code]
 
     @property
     def listed(self) -> tuple[bool, ...]:
@@ -35,25 +46,52 @@ class BooleanColumn(Column):
 
     @cached_property
     def _whole_missing(self) -> frozenset[int | float]:
-        return missing_read(Reads.WHOLE, self.missing_values)
+        return missing_read(Reads.WHOLE, self.missing_values, self.form)
+
+    spelling_fields: ClassVar[str] = (
+        '`true_values = ["Yes"]` and `false_values = ["No"]`, or `missing_values = […]`'
+    )
+
+    @property
+    def spelling(self) -> str:
+        words = (*(self.true_values or ("true",)), *(self.false_values or ("false",)))
+        return f" spelled as one of {', '.join(map(quoted, words))}"
+
+    @cached_property
+    def form(self) -> WordForm | None:
+        if self.true_values is None or self.false_values is None:
+            return None
+        return WordForm(self.true_values, self.false_values)
+
+    def form_problems(self) -> Iterator[str]:
+        if (self.true_values is None) != (self.false_values is None):
+            yield "has one of true_values and false_values. Give both"
+        words = [w.strip(" ") for w in (*(self.true_values or ()), *(self.false_values or ()))]
+        again = sorted({word for word in words if words.count(word) > 1})
+        if again:
+            yield f"has {quoted(again[0])} twice in true_values and false_values. Keep one of them"
+        if "" in words:
+            yield "has an empty text in true_values or false_values, which is missing. Remove it"
 
     @cached_property
     def rules(self) -> Mapping[Storage, Rules]:
         levels = Listed({0: 0, 1: 1}, absent=Refusal.UNREADABLE)
         texts = missing_texts(self.missing_values)
-        rules = Rules(Reads.TRUTH, levels, texts, self._whole_missing)
+        rules = Rules(Reads.TRUTH, levels, texts, self._whole_missing, self.form)
         return dict.fromkeys((Storage.TEXT, *NUMBERS), rules)
 
     def problems(self) -> Iterator[str]:
-        listed = missing_read(Reads.TRUTH, self.missing_values) | self._whole_missing
+        listed = missing_read(Reads.TRUTH, self.missing_values, self.form) | self._whole_missing
         if listed & {0, 1}:
             yield "lists a missing value that is one of its levels. Keep it in one place"
 
 
 class StringColumn(Column):
-    """Categories, compared exactly."""
+    """Categories, compared exactly unless told otherwise."""
 
     type: Literal["string"]
+    strip: Annotated[bool, Field(description="Spaces around a text are no part of it.")] = False
+    ignore_case: Annotated[bool, Field(description="`a` and `A` are the same.")] = False
     enum: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
 
     @property
@@ -67,9 +105,22 @@ class StringColumn(Column):
     def listed(self) -> tuple[str, ...]:
         return self.enum or ()
 
+    spelling_fields: ClassVar[str] = "`strip = true`, `ignore_case = true`"
+
+    @cached_property
+    def form(self) -> LetterForm | None:
+        if not self.strip and not self.ignore_case:
+            return None
+        texts = (*(self.enum or ()), *(self.missing_values or ()))
+        return LetterForm.of(texts, strip=self.strip, ignore_case=self.ignore_case)
+
+    def _key(self, text: str) -> str:
+        """A text as it is looked up."""
+        return text if self.form is None else self.form.standard(text)
+
     @cached_property
     def index(self) -> dict[str, int]:
-        return {value: code for code, value in enumerate(self.enum or ())}
+        return {self._key(value): code for code, value in enumerate(self.enum or ())}
 
     @cached_property
     def _numbers(self) -> dict[float, int]:
@@ -86,12 +137,12 @@ class StringColumn(Column):
     @cached_property
     def rules(self) -> Mapping[Storage, Rules]:
         """Whatever is no fraction is looked up as a text, and a fraction as a number."""
-        absent = dict.fromkeys(self.missing_values or (), int(Refusal.MISSING))
+        absent = dict.fromkeys(map(self._key, self.missing_values or ()), int(Refusal.MISSING))
         texts = Listed({**self.index, **absent}, absent=Refusal.NOT_IN_ENUM)
         numbers = Listed(self._numbers, absent=Refusal.NOT_IN_ENUM)
         whole = (Storage.TEXT, Storage.BOOLEAN, Storage.WHOLE, Storage.WIDE, *TIMES)
         return {
-            **dict.fromkeys(whole, Rules(Reads.TEXT, texts)),
+            **dict.fromkeys(whole, Rules(Reads.TEXT, texts, form=self.form)),
             **dict.fromkeys((Storage.REAL, Storage.DECIMAL), Rules(Reads.REAL, numbers)),
         }
 
@@ -100,8 +151,9 @@ class StringColumn(Column):
             yield f"has no enum. Add `enum = […]` to the schema, {CODEBOOK}"
             return
         if len(self.index) < len(self.enum):
-            yield "has an enum that repeats a value. Write each value once"
-        both = sorted(set(self.missing_values or ()) & set(self.enum))
+            same = ", but for spaces or case" if self.form is not None else ""
+            yield f"has an enum that repeats a value{same}. Write each value once"
+        both = sorted({text for text in self.missing_values or () if self._key(text) in self.index})
         if both:
             yield f"has {quoted(both[0])} in both enum and missing_values. Keep one of them"
         yield from super().problems()

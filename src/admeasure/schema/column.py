@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from admeasure.schema import select, values
+from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Rules
@@ -114,6 +115,23 @@ class Column(Part):
         return None
 
     @cached_property
+    def form(self) -> Form | None:
+        """How the table spells its values, where that is not the standard."""
+        return None
+
+    spelling_fields: ClassVar[str] = "`missing_values = […]`"
+    """The fields that say how the table spells values, for advice."""
+
+    @property
+    def spelling(self) -> str:
+        """How texts must be spelled, for a message; nothing where it goes without saying."""
+        return ""
+
+    def form_problems(self) -> Iterator[str]:
+        """What is wrong with the form, as `problems`; with one that is wrong nothing is read."""
+        yield from ()
+
+    @cached_property
     def rules(self) -> Mapping[Storage, Rules]:
         """How values are read, for each storage that can be read."""
         raise NotImplementedError
@@ -136,7 +154,7 @@ class Column(Part):
         except values.UnreadableStorage:
             return None
         rules = None if read is None else self.rules.get(storage_of_plain(read))
-        found = None if rules is None or self.grid is None else rules.reads.reader(read)
+        found = None if rules is None or self.grid is None else rules.read(read)
         return None if found != found else found
 
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
@@ -157,7 +175,7 @@ class Column(Part):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Column:
-        found = list(self.problems())
+        found = list(self.form_problems()) or list(self.problems())
         if "\0" in self.name:
             found.append("has a name with a NUL character, which no database reads. Rename it")
         if found:

@@ -19,6 +19,7 @@ from pydantic import (
 from admeasure.errors import SchemaError
 from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
+from admeasure.schema.forms import DayForm, NumberForm, format_problems, number_form_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
@@ -36,7 +37,8 @@ def _iso_date(value: Any) -> Any:
     """TOML has dates of its own; an ISO text is as good. A datetime is not a day."""
     if isinstance(value, datetime.datetime):
         return str(value)
-    return (values.date_from_text(value) or value) if isinstance(value, str) else value
+    is_day = isinstance(value, str) and len(value) == len("2024-12-31")
+    return (values.date_from_text(value) or value) if is_day else value
 
 
 def _or_private(value: Any, number: ValidatorFunctionWrapHandler) -> Any:
@@ -113,7 +115,7 @@ class Ordered(Column):
     @cached_property
     def missing_read(self) -> frozenset[int | float]:
         """The listed missing texts that read as values, as the grid's numbers."""
-        return missing_read(self.reads, self.missing_values)
+        return missing_read(self.reads, self.missing_values, self.form)
 
     @property
     def _levels(self) -> Listed | OrdinalGrid | RealGrid:
@@ -123,7 +125,7 @@ class Ordered(Column):
     @cached_property
     def rules(self) -> Mapping[Storage, Rules]:
         texts = missing_texts(self.missing_values)
-        rules = Rules(self.reads, self._levels, texts, self.missing_read)
+        rules = Rules(self.reads, self._levels, texts, self.missing_read, self.form)
         return dict.fromkeys((Storage.TEXT, *self.stored_as), rules)
 
     @property
@@ -221,7 +223,33 @@ class _Whole(Ordered):
         yield from too_many or self._empty_level_problems()
 
 
-class IntegerColumn(_Whole):
+class _Numeric(Ordered):
+    """What integers and numbers share: how a table spells them."""
+
+    decimal: Annotated[str | None, Field(description="The decimal character.")] = None
+    thousands: Annotated[
+        str | None, Field(description="What stands between groups of three digits.")
+    ] = None
+
+    spelling_fields: ClassVar[str] = (
+        '`decimal = ","`, `thousands = "."`, or `missing_values = […]` for what is no number'
+    )
+
+    @property
+    def spelling(self) -> str:
+        shown = 1234 if self.reads is Reads.WHOLE else 1234.5
+        return f" spelled as {self.form.spelled(shown)}" if self.form is not None else ""
+
+    @cached_property
+    def form(self) -> NumberForm | None:
+        point = self.decimal or ("," if self.thousands == "." else ".")
+        return None if (point, self.thousands) == (".", None) else NumberForm(point, self.thousands)
+
+    def form_problems(self) -> Iterator[str]:
+        yield from number_form_problems(self.decimal, self.thousands)
+
+
+class IntegerColumn(_Numeric, _Whole):
     """Whole numbers: one level a value, bins, or an enum."""
 
     type: Literal["integer"]
@@ -281,6 +309,9 @@ class DateColumn(_Whole):
     """Days."""
 
     type: Literal["date"]
+    format: Annotated[
+        str | None, Field(description="How its texts are written, as %d/%m/%Y; ISO if not told.")
+    ] = None
     reads: ClassVar[Reads] = Reads.DAY
     stored_as: ClassVar[tuple[Storage, ...]] = TIMES
     minimum: Day | None = None
@@ -296,11 +327,24 @@ class DateColumn(_Whole):
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
         return numbers.astype("datetime64[D]").astype(object)
 
+    spelling_fields: ClassVar[str] = '`format = "%d/%m/%Y"`, or `missing_values = […]`'
+
+    @property
+    def spelling(self) -> str:
+        return f" spelled as {self.format or 'YYYY-MM-DD'}"
+
+    @cached_property
+    def form(self) -> DayForm | None:
+        return None if self.format is None else DayForm(self.format)
+
+    def form_problems(self) -> Iterator[str]:
+        yield from () if self.format is None else format_problems(self.format)
+
     def problems(self) -> Iterator[str]:
         yield from self.whole_problems()
 
 
-class NumberColumn(Ordered):
+class NumberColumn(_Numeric):
     """Doubles, cut into bins."""
 
     type: Literal["number"]

@@ -53,19 +53,20 @@ def problem(column: Column, refusal: Refusal) -> Problem:
     kind = {"integer": "an integer", "number": "a number", "boolean": "a boolean"}.get(
         column.type, f"a {column.type}"
     )
-    otherwise = "correct the table, or set `other = true`"
     match refusal:
         case Refusal.MISSING:
             rule = "has missing values"
             advice = "declare `missing_values = []` in the schema to give them a level"
         case Refusal.UNREADABLE:
-            rule, advice = f"has a value that is not {kind}", otherwise
+            rule = f"has a value that is not {kind}{column.spelling}"
+            advice = f"say how the table spells it ({column.spelling_fields}), or correct the table"
         case Refusal.OUTSIDE:
             rule = f"has a value outside [minimum, maximum] = {column.bounds_text}"
             advice = "correct the table, or set `clamp = true` or `other = true`"
         case Refusal.NOT_IN_ENUM:
             rule = "has a value not in enum"
-            advice = "add what the codebook lists, or set `other = true`"
+            ways = f" ({column.spelling_fields} read other spellings)" if kind == "a string" else ""
+            advice = f"add what the codebook lists{ways}, or set `other = true`"
         case Refusal.WRONG_STORAGE:
             rule = f"is stored in a form that type {column.type} cannot read"
             advice = "change the schema's type or convert the column"

@@ -10,9 +10,11 @@ The steps, in order:
 
 1. null and NaN are missing, and so is a text that, without the spaces around it, is one of
    `missing_texts` (where texts themselves are what is read, they are only looked up);
-2. the value is read as `reads` says; what cannot be read so is UNREADABLE;
-3. what was read is missing if it is NaN or one of `missing`;
-4. `levels` gives it its level: an entry of a list, or a bin of a grid.
+2. a text is brought to the standard text that `form` makes of it, where the column has a form
+   (`admeasure.schema.forms`); one that is not of this form is UNREADABLE;
+3. the value is read as `reads` says; what cannot be read so is UNREADABLE;
+4. what was read is missing if it is NaN or one of `missing`;
+5. `levels` gives it its level: an entry of a list, or a bin of a grid.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from enum import Enum
 from typing import Any
 
 from admeasure.schema import values
+from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
 from admeasure.schema.values import Plain, double
@@ -108,12 +111,23 @@ class Rules:
     levels: Listed | OrdinalGrid | RealGrid
     missing_texts: frozenset[str] = frozenset()
     missing: frozenset[Number] = frozenset()
+    form: Form | None = None
+
+    def read(self, value: Plain) -> Any:
+        """What is read from a value that is not null; None where it cannot be read."""
+        if self.form is None:
+            return self.reads.reader(value)
+        if self.reads is Reads.TEXT:
+            return self.form.standard(_text(value) or "")
+        if isinstance(value, str):
+            value = self.form.standard(value.strip(" "))
+        return None if value is None else self.reads.reader(value)
 
     def code(self, value: Plain) -> int:
         """The code of a value that is not null, or the mark of why it has none."""
         if isinstance(value, str) and value.strip(" ") in self.missing_texts:
             return Refusal.MISSING
-        read = self.reads.reader(value)
+        read = self.read(value)
         if read is None:
             return Refusal.UNREADABLE
         if read != read or read in self.missing:
@@ -126,7 +140,12 @@ def missing_texts(listed: tuple[str, ...] | None) -> frozenset[str]:
     return frozenset(text.strip(" ") for text in listed or ()) | {""}
 
 
-def missing_read(reads: Reads, listed: tuple[str, ...] | None) -> frozenset[Number]:
-    """The listed texts that read as values."""
-    read = (reads.reader(text) for text in listed or ())
+def missing_read(
+    reads: Reads, listed: tuple[str, ...] | None, form: Form | None = None
+) -> frozenset[Number]:
+    """The listed texts that read as values: as the table spells them, or else by the standard."""
+    texts = [text.strip(" ") for text in listed or ()]
+    if form is not None:
+        texts = [form.standard(text) or text for text in texts]
+    read = map(reads.reader, texts)
     return frozenset(r for r in read if r is not None and r == r)

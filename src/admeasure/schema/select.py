@@ -19,6 +19,7 @@ import numpy as np
 from admeasure.errors import SchemaError
 from admeasure.schema.grid import PartlyCovered, RealGrid
 from admeasure.schema.problems import Refusal
+from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _of_level(column: Column, level: object) -> np.ndarray:
 
 
 def _of_value(column: Column, value: object) -> np.ndarray:
-    code = column.code_of(value)
+    code = column.code_of(_known(column, value))
     if code == Refusal.MISSING and column.missing_code is not None:
         return np.array([column.missing_code], dtype=np.int64)
     if code >= 0 and column.grid is None:
@@ -74,6 +75,18 @@ def _of_value(column: Column, value: object) -> np.ndarray:
         end = _end(column, value)
         return _covered(column, end, end, "value")
     raise _wrong(column, f"the value {quoted(value)}", _advice(column, value, code))
+
+
+def _known(column: Column, value: object) -> object:
+    """A text that is not spelled as the table spells it may be a standard one: a question of the
+    same form is asked of any table."""
+    form = column.form
+    if form is None or not isinstance(value, str) or form.standard(value.strip(" ")) is not None:
+        return value
+    read = column.rules[Storage.TEXT].reads.reader(value)
+    if read is None or read != read:
+        return value
+    return column.values_of(np.array([read]))[0]
 
 
 def _advice(column: Column, value: object, code: int) -> str:
@@ -86,7 +99,7 @@ def _advice(column: Column, value: object, code: int) -> str:
 
 
 def _end(column: Column, value: object) -> float:
-    end = column.ordinal_of(value)
+    end = column.ordinal_of(_known(column, value))
     if end is None:
         raise _wrong(column, f"the end {quoted(value)} of a range", f"The type is {column.type}")
     return end

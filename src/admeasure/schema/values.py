@@ -23,12 +23,21 @@ NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 INFINITY_TEXT = r"[+-]?(inf|infinity)"
 NAN_TEXT = r"[+-]?nan"
 DATE_TEXT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_HOUR, _MINUTE = "([01][0-9]|2[0-3])", "[0-5][0-9]"
+MOMENT_TEXT = (
+    rf"{DATE_TEXT}[T ]{_HOUR}:{_MINUTE}(:{_MINUTE}([.][0-9]+)?)?"
+    rf"( ?(Z|UTC|[+-]{_HOUR}(:?{_MINUTE})?))?"
+)
+ZONE_PARTS = rf"{DATE_TEXT}[T ][0-9:.]+ ?([+-])([0-9]{{2}}):?([0-9]{{2}})?"
+"""Of a moment that is so far from UTC: the sign, hours, and minutes if there are any."""
 
 _integer = re.compile(INTEGER_TEXT, re.ASCII)
 _number = re.compile(NUMBER_TEXT, re.ASCII)
 _infinity = re.compile(INFINITY_TEXT, re.ASCII | re.IGNORECASE)
 _nan = re.compile(NAN_TEXT, re.ASCII | re.IGNORECASE)
 _date = re.compile(DATE_TEXT, re.ASCII)
+_moment = re.compile(MOMENT_TEXT, re.ASCII)
+_zone = re.compile(ZONE_PARTS, re.ASCII)
 
 # Longer digit strings are outside every bound a schema may have (±2^53); int() of a hostile text
 # would otherwise take quadratic time or be refused by the interpreter.
@@ -123,12 +132,32 @@ def _ascii_lower(text: str) -> str:
 
 
 def date_from_text(text: str) -> datetime.date | None:
-    if not _date.fullmatch(text):
+    """The day of an ISO date or timestamp, in UTC where it has a zone.
+
+    >>> date_from_text("2024-03-05"), date_from_text("2024-03-05 23:30:00-05:00")
+    (datetime.date(2024, 3, 5), datetime.date(2024, 3, 6))
+    """
+    if not _date.fullmatch(text) and not _moment.fullmatch(text):
         return None
     try:
-        return datetime.date.fromisoformat(text)
+        day = datetime.date.fromisoformat(text[:10])
     except ValueError:
         return None
+    zone = _zone.fullmatch(text)
+    return day if zone is None else _in_utc(day, text, *zone.groups())
+
+
+def _in_utc(
+    day: datetime.date, text: str, sign: str, hours: str, minutes: str | None
+) -> datetime.date:
+    """Held within the calendar, as stored timestamps are."""
+    local = 60 * int(text[11:13]) + int(text[14:16])
+    offset = 60 * int(hours) + int(minutes or 0)
+    if sign == "+" and local < offset and day > datetime.date.min:
+        return day - datetime.timedelta(1)
+    if sign == "-" and local + offset >= 24 * 60 and day < datetime.date.max:
+        return day + datetime.timedelta(1)
+    return day
 
 
 def double(value: float | Decimal) -> float:

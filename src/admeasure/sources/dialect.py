@@ -71,6 +71,11 @@ class Dialect(ABC):
         """Whether the whole of a text has a form."""
 
     @abstractmethod
+    def group(self, text: str, pattern: str, number: int) -> str:
+        """What a group of a pattern holds, of a text the whole of which has that pattern. Groups
+        count from 1, and the pattern takes a text apart in one way only."""
+
+    @abstractmethod
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         """A whole number, NULL for one that is not whole. Beyond 64 bits it is `LONG` with its
         sign, or with `exact` itself as far as the engine can hold it."""

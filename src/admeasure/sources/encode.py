@@ -1,10 +1,11 @@
 """The schema's encoder as SQL of any dialect: one expression for each column, storage to code.
 
 The rules are those of the column (`admeasure.schema.rules`), step by step; here they become SQL, in
-the words of a `Dialect`. An expression refers to its column as `x`, to its trimmed text as `t` and
-to what was read from it as `v`, each with the column's number; `Encoding` says which of them it
-needs, so that each is computed once in a query of its own. What a refused value becomes is left
-open, since one scan wants levels and NULLs and another wants to know which rule was broken.
+the words of a `Dialect`. An expression refers to its column as `x`, to its trimmed text as `t`, to
+the standard text that its form makes of that (`admeasure.sources.forms`) as `f` and to what was
+read from it as `v`, each with the column's number; `Encoding` says which of them it needs, so that
+each is computed once in a query of its own. What a refused value becomes is left open, since one
+scan wants levels and NULLs and another wants to know which rule was broken.
 
 Values of the private table never enter a query: its texts are made of the schema alone.
 """
@@ -22,6 +23,7 @@ from admeasure.schema.problems import Refusal, resolve
 from admeasure.schema.rules import Listed, Reads, Rules
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import LONG, Dialect, Stored
+from admeasure.sources.forms import standard
 
 Marks = Mapping[Refusal, str]
 """What a refused value becomes, as SQL."""
@@ -40,6 +42,7 @@ class Encoding:
 
     code: Callable[[Marks], str]
     trimmed: str | None = None
+    formed: str | None = None
     value: str | None = None
     texts: tuple[str, ...] = ()
 
@@ -92,12 +95,35 @@ def _result(code: int, marks: Marks) -> str:
     return str(code) if code >= 0 else marks[Refusal(code)]
 
 
+def _formed(d: Dialect, text: str, pattern: str, read: str) -> str:
+    return f"CASE WHEN {d.matches(text, pattern)} THEN {read} END"
+
+
+def _day_of_moment(d: Dialect, text: str) -> str:
+    """The day of a text of the form `values.MOMENT_TEXT`, in UTC (`values.date_from_text`)."""
+    date = f"left({text}, 10)"
+    sign, hours, minutes = (d.group(text, values.ZONE_PARTS, i) for i in (1, 2, 3))
+    minutes = f"right('00' || coalesce({minutes}, ''), 2)"
+
+    def of(hours: str, minutes: str) -> str:
+        hours, minutes = (d.whole_in(part, exact=False) for part in (hours, minutes))
+        return f"({hours}) * 60 + ({minutes})"
+
+    local, offset = of(f"substr({text}, 12, 2)", f"substr({text}, 15, 2)"), of(hours, minutes)
+    before = f"{sign} = '+' AND {local} < {offset} AND {date} <> '0001-01-01'"
+    after = f"{sign} = '-' AND {local} + {offset} >= 1440 AND {date} <> '9999-12-31'"
+    shift = _case((before, "-1"), (after, "1"), otherwise="0")
+    zoned = (d.matches(text, values.ZONE_PARTS), f"({d.days_in(date)}) + {shift}")
+    return _case(zoned, otherwise=d.days_in(date))
+
+
 class _One:
     """One stored column, and the names of what is computed from it."""
 
     def __init__(self, dialect: Dialect, stored: Stored, number: int) -> None:
         self.dialect, self.stored, self.number = dialect, stored, number
         self.x, self.t, self.v = f"x{number}", f"t{number}", f"v{number}"
+        self.f = f"f{number}"
         self.is_text = stored.storage is Storage.TEXT
 
     @property
@@ -116,10 +142,12 @@ class _One:
         d, listed = self.dialect, rules.levels
         assert isinstance(listed, Listed)
         text = d.text_of(self.x, self.stored)
+        if rules.form is not None:
+            text = standard(rules.form, text, d)
         place = d.place_of(text, self.number)
         if place is not None:
             return Encoding(self._by_place(listed), value=place, texts=tuple(listed.entries))
-        direct = self.stored.is_direct
+        direct = self.stored.is_direct and rules.form is None
         entries = sorted(
             listed.entries.items(), key=lambda entry: entry[0].encode("utf-8", "surrogatepass")
         )
@@ -157,8 +185,11 @@ class _One:
 
         missing = sorted(m for m in rules.missing if is_real or abs(m) < d.widest)
         exact = not is_real and any(abs(m) >= LONG for m in missing)
-        value = self._value(rules, exact=exact)
         trimmed = d.trim(d.text_of(self.x, self.stored)) if self.is_text else None
+        formed = None
+        if self.is_text and rules.form is not None:
+            formed = standard(rules.form, self.t, d)
+        value = self._value(rules, self.t if formed is None else self.f, exact=exact)
         if self.stored.storage is Storage.WHOLE and not is_real and not exact:
             v, value = self.x, None
         nan = d.nan(v, Stored(self.stored.name, Storage.REAL, "")) if is_real else None
@@ -174,7 +205,7 @@ class _One:
                 branches.append((absent, marks[Refusal.MISSING]))
             return self._level(v, rules.levels, literal, branches, marks)
 
-        return Encoding(code, trimmed, value)
+        return Encoding(code, trimmed, formed, value)
 
     def _level(
         self,
@@ -197,32 +228,31 @@ class _One:
         place = self.dialect.real_bin(v, levels) if real else self.dialect.whole_bin(v, levels)
         return _case(*branches, *outside, otherwise=place)
 
-    def _value(self, rules: Rules, *, exact: bool) -> str:
-        """What is read, NULL for what cannot be read so."""
-        d, x, t = self.dialect, self.x, self.t
+    def _value(self, rules: Rules, t: str, *, exact: bool) -> str:
+        """What is read, from the text `t` where it is a text; NULL for what cannot be read so."""
+        d, x = self.dialect, self.x
         match rules.reads, self.is_text:
             case Reads.REAL, False:
                 return d.double_of(x, self.stored)
             case Reads.REAL, True:
-                return self._formed(f"{_NUMBER}|{_INFINITE}|{_NAN}", d.double_in(t))
+                return _formed(d, t, f"{_NUMBER}|{_INFINITE}|{_NAN}", d.double_in(t))
             case Reads.DAY, False:
                 return d.days_of(x, self.stored)
             case Reads.DAY, True:
-                return self._formed(values.DATE_TEXT, d.days_in(t))
+                day = (d.matches(t, values.DATE_TEXT), d.days_in(t))
+                moment = (d.matches(t, values.MOMENT_TEXT), _day_of_moment(d, t))
+                return _case(day, *([] if rules.form else [moment]), otherwise="NULL")
             case _, False:
                 return d.whole_of(x, self.stored, exact=exact)
         number = d.whole_in(t, exact=exact)
         if rules.reads is Reads.WHOLE:
-            return self._formed(_INTEGER, number)
+            return _formed(d, t, _INTEGER, number)
         words = [(d.matches(t, _TRUE), "1"), (d.matches(t, _FALSE), "0")]
         # Of other numbers only those can matter that are listed as missing; 0 and 1 never are.
         if rules.missing:
-            listed = self._formed(_INTEGER, number)
+            listed = _formed(d, t, _INTEGER, number)
             words.append((f"({listed}) NOT IN (0, 1)", number))
         return _case(*words, otherwise="NULL")
-
-    def _formed(self, pattern: str, read: str) -> str:
-        return f"CASE WHEN {self.dialect.matches(self.t, pattern)} THEN {read} END"
 
     def _missing(self, rules: Rules) -> str:
         if not self.is_text:

@@ -385,14 +385,15 @@ class _Table:
             unit = ["u", "no_unit"]
         aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
         trimmed = [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed]
+        formed = [f"{e.formed} AS f{i}" for i, e in enumerate(encodings) if e.formed]
         read = [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value]
         codes = [
             f"CAST({e.code(marks[name])} AS {sql_type or self._code_type(name)}) AS c{i}"
             for i, (e, name) in enumerate(zip(encodings, names, strict=True))
         ]
         rows = f"SELECT {', '.join(stored) or '1'} FROM {part.relation} AS stored({aliases})"
-        rows = f"SELECT {', '.join(['*', *trimmed])} FROM ({rows})"
-        rows = f"SELECT {', '.join(['*', *read])} FROM ({rows})"
+        for step in (trimmed, formed, read):
+            rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})" if step else rows
         return f"SELECT {', '.join(codes + unit) or '1'} FROM ({rows})"
 
     def _code_type(self, name: str) -> str:

@@ -86,7 +86,10 @@ class DuckDB(Dialect):
         return f"trim({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
-        return f"regexp_full_match({text}, '{pattern}')"
+        return f"regexp_full_match({text}, {self.text(pattern)})"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        return f"regexp_extract({text}, {self.text(f'^{pattern}$')}, {number})"
 
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         sql_type, limit = _whole_type(exact=exact)

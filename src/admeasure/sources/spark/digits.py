@@ -16,13 +16,14 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from admeasure.schema.column import Column
+from admeasure.schema.forms import WordForm
 from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.rules import Reads
@@ -213,17 +214,21 @@ def _words_of(column: Column) -> list[str]:
 def _texts_of(column: Column) -> list[str]:
     words = _words_of(column)
     rules = column.rules[Storage.TEXT]
-    if rules.reads is Reads.TRUTH:
+    if isinstance(column.form, WordForm):
+        words += column.form.words
+    elif rules.reads is Reads.TRUTH:
         words += ["true", "false", "True", "False", "TRUE", "FALSE", "0", "1"]
     bounds = _bounds_of(column) if isinstance(rules.levels, OrdinalGrid) else None
     if bounds is not None and bounds[1] - bounds[0] < MOST_TEXTS:
         numbers = range(bounds[0], bounds[1] + 1)
-        words += map(_day_text if rules.reads is Reads.DAY else str, numbers)
+        words += map(_day_text(column) if rules.reads is Reads.DAY else str, numbers)
     return list(dict.fromkeys(words))
 
 
-def _day_text(day: int) -> str:
-    return datetime.date.fromordinal(day + EPOCH).isoformat()
+def _day_text(column: Column) -> Callable[[int], str]:
+    """How the table spells a day."""
+    spelled = datetime.date.isoformat if column.form is None else column.form.spelled
+    return lambda day: spelled(datetime.date.fromordinal(day + EPOCH))
 
 
 def slots_of(texts: Sequence[str]) -> Texts | None:

@@ -162,6 +162,7 @@ class WarehouseTable:
         rows = f"SELECT {', '.join(columns) or '1 AS one'} FROM {self.relation}"
         for step in (
             [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed],
+            [f"{e.formed} AS f{i}" for i, e in enumerate(encodings) if e.formed],
             [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value],
         ):
             if step:

@@ -37,7 +37,11 @@ class BigQuery(Dialect):
         return f"TRIM({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
-        return f"REGEXP_CONTAINS({text}, '^({pattern})$')"
+        return f"REGEXP_CONTAINS({text}, {self.text(f'^({pattern})$')})"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        # REGEXP_EXTRACT takes patterns with one group only.
+        return f"REGEXP_REPLACE({text}, {self.text(f'^{pattern}$')}, '\\\\{number}')"
 
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         kind, limit = ("BIGNUMERIC", _WIDE) if exact else ("INT64", LONG)

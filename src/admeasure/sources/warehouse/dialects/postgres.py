@@ -82,7 +82,13 @@ class Postgres(Dialect):
         return f"btrim({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
-        return f"{text} ~ '^({pattern})$'"
+        asked = self.text(f"^({pattern})$")
+        # A pattern that the server cannot store has a letter that none of its texts has.
+        return "FALSE" if asked is None else f"{text} ~ {asked}"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        asked = self.text(f"^{pattern}$")
+        return "NULL" if asked is None else f"(regexp_match({text}, {asked}))[{number}]"
 
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         match stored.storage:

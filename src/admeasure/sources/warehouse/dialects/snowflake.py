@@ -37,7 +37,10 @@ class Snowflake(Dialect):
         return f"TRIM({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
-        return f"REGEXP_LIKE({text}, '{pattern}')"
+        return f"REGEXP_LIKE({text}, {self.text(pattern)})"
+
+    def group(self, text: str, pattern: str, number: int) -> str:
+        return f"REGEXP_REPLACE({text}, {self.text(f'^{pattern}$')}, '\\\\{number}')"
 
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         limit = _WIDE if exact else LONG
