@@ -146,10 +146,8 @@ def _ends(column: Any) -> tuple[Any, Any]:
         return 0, 0
     if isinstance(column, IntegerColumn) and column.enum:
         return min(column.enum), max(column.enum)
-    if getattr(column, "edges", None):
-        return column.edges[0], column.edges[-1]
-    bounds = getattr(column, "minimum", None), getattr(column, "maximum", None)
-    return (0, 0) if None in bounds else bounds
+    edges = column.edges or (column.minimum, column.maximum)
+    return (0, 0) if edges[0] is None or edges[-1] is None else (edges[0], edges[-1])
 
 
 def unreadable(column: Column) -> float:
