@@ -301,6 +301,21 @@ def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
     assert 0 < sum(table.size for table in bounded._conditionals.values()) <= most
 
 
+def test_of_many_conditional_tables_none_outlasts_the_call(monkeypatch):
+    levels, potentials = hub()
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
+    triples = list(itertools.combinations(range(len(levels)), 3))
+    lasting = Marginals(beliefs)
+    expected = lasting.answer(triples)
+    filled = sum(table.size for table in lasting._conditionals.values())
+    monkeypatch.setattr(marginals, "_LASTING_CELLS", filled - 1)
+    brief = Marginals(beliefs)
+    for _ in range(2):
+        for table, answer in zip(expected, brief.answer(triples), strict=True):
+            np.testing.assert_array_equal(answer, table)
+        assert not brief._conditionals
+
+
 def test_the_same_questions_give_the_same_bits():
     levels, potentials = random_model(5)
     tree = JunctionTree.build(levels, potentials)

@@ -14,7 +14,7 @@ from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus
-from admeasure.parts.final_pass import STEPS, closure, heard, part_said, reading, shares
+from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -177,7 +177,7 @@ def test_sets_weigh_what_the_queries_that_read_them_weigh():
     workload = Workload({Marginal(tuple("abc")): 2.0, Threshold(tuple("bcd"), 2): 3.0})
     sets = [("a",), ("b",), ("d",), ("b", "c"), ("a", "d"), ("a", "b", "c")]
     assert reading(workload, sets).tolist() == [2.0, 5.0, 3.0, 5.0, 0.0, 2.0]
-    assert heard(np.array([0.0, 0.4 * 5, 1e9]), 5.0) == pytest.approx(1.25)
+    assert heard(np.array([0.0, HALF_HEARD * 5, 1e9]), 5.0) == pytest.approx(1.25)
 
 
 @pytest.mark.parametrize(

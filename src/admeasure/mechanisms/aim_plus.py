@@ -64,9 +64,9 @@ class AimPlus:
     rounds: int | None = None
     alpha: float = 0.9
     final_pass: float = 0.3
-    penalty: float = 0.6
+    penalty: float = 0.5
     growth: int = 2
-    threshold: float = 0.45
+    threshold: float = 0.6
     patience: int = 3
     shrink: Shrink = "rounds"
 

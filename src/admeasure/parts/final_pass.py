@@ -7,7 +7,7 @@ with variance sigma_c² n_c / n_A (n: cells), so with shares s_c of `rho`
     1 / tau_A² = what is known so far + sum over c ⊇ A of (n_A / n_c) 2 rho s_c / l2²,
 
 and the workload's error from noise is about the sum over A of w_A n_eff(A) tau_A: w_A is the weight
-of the queries that read all of A, n_eff(A) the sum over its cells of (m / (m + 0.4 tau_A))², m the
+of the queries that read all of A, n_eff(A) the sum over its cells of (m / (m + 0.15 tau_A))², m the
 model's count, since cells in which there is next to nothing are fitted to next to nothing. That
 is convex in the shares; steps s_c <- s_c (-gradient_c)^(2/3), made to add up to 1, go down to its
 minimum, and reach it at once where no set lies in another.
@@ -33,8 +33,8 @@ from admeasure.workload import Workload
 STEPS = 60
 SMALLEST = 1e-4
 """A set whose share is less is not measured; the others get it."""
-HALF_HEARD = 0.4
-"""A cell of this many tau is heard by half, by the measure of n_eff."""
+HALF_HEARD = 0.15
+"""A cell of this many tau is half heard: (m / (m + HALF_HEARD tau)) is 1/2."""
 
 
 def again(

@@ -30,7 +30,7 @@ from admeasure.families.graphical.inference.tables import aligned, project
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 from admeasure.families.graphical.structure.zeros import Zeros
 
-_CENTRE = {1: (0.05, 2.0), 2: (0.2, 0.5)}
+_CENTRE = {1: (0.05, 2.0), 2: (0.1, 8.0)}
 """For each order the centre of log k and its precision."""
 _KEPT = 0.02
 """A posterior is not computed anew while the variance of what was measured moved by less."""

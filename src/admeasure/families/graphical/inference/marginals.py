@@ -8,8 +8,8 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
 All queries with the same near part and the same cut share one matrix product; very many pairs are
 answered in one pass over the tree (`all_pairs`), and triples whose cuts are dear from the node
 where their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept,
-up to `_CONDITIONAL_CELLS`, and so are projections and near parts, up to `_KEPT_CELLS`; no
-intermediate table exceeds `limit_cells`.
+up to `_CONDITIONAL_CELLS` while a call is answered and `_LASTING_CELLS` until the next one, and
+so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -32,7 +32,10 @@ from admeasure.families.graphical.structure.junction_tree import Clique, cells_o
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
-_CONDITIONAL_CELLS = 1 << 26
+_CONDITIONAL_CELLS = 1 << 24
+_LASTING_CELLS = 1 << 20
+"""Of conditionals that one call has filled memory with the next one mostly needs few, and the model
+of a round is still held while that of the next round fills its own."""
 _MANY_PAIRS = 64
 """From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
 _DEAR_CUT = float(1 << 23)
@@ -76,6 +79,12 @@ class Marginals:
 
     def answer(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
+        answers = self._answers(queries)
+        if self._conditional_cells > _LASTING_CELLS:
+            self._forget_conditionals()
+        return answers
+
+    def _answers(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         answers: list[np.ndarray | None] = [None] * len(queries)
         across: list[int] = []
         for position, query in enumerate(queries):
@@ -220,11 +229,14 @@ class Marginals:
         table = joint.reshape(-1, self._levels[attribute])
         table = divide_rows(table, self._inside(separator).reshape(-1))
         if self._conditional_cells + table.size > _CONDITIONAL_CELLS:
-            self._conditionals.clear()
-            self._conditional_cells = 0
+            self._forget_conditionals()
         self._conditionals[arc, attribute] = table
         self._conditional_cells += table.size
         return table
+
+    def _forget_conditionals(self) -> None:
+        self._conditionals.clear()
+        self._conditional_cells = 0
 
     def _cut(
         self, near: Clique, arc: int, members: list[tuple[int, Clique]]
