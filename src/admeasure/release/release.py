@@ -29,6 +29,7 @@ from admeasure.release.reading import parts
 from admeasure.release.search import improve, is_quick, target_weights, targets_of
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
+from admeasure.schema.rows import rows as spelled_rows
 from admeasure.schema.spreadsheet import safe_columns
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question, Workload, load_questions, question
@@ -92,11 +93,13 @@ class Release:
         search: bool | None = None,
         max_seconds: float | None = None,
         tell: Callable[[float], None] | None = None,
+        as_texts: bool = False,
     ) -> dict[str, Any]:
-        """The same, as a dict of columns; `tell` hears which part of the search is done."""
+        """The same, as a dict of columns; `tell` hears which part of the search is done. With
+        `as_texts` they are spelled out as in a CSV file (`admeasure.schema.rows`)."""
         rng = np.random.default_rng(seed)
         codes = self._codes(rows, rng, search=search, max_seconds=max_seconds, tell=tell)
-        return self.schema.decode(codes, rng)
+        return spelled_rows(self.schema, codes, rng, as_texts=as_texts)
 
     def sample_codes(
         self, rows: int | None = None, *, seed: int | None = None, search: bool | None = None

@@ -19,7 +19,7 @@ from admeasure.schema import select, values
 from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.problems import Refusal
-from admeasure.schema.rules import Rules
+from admeasure.schema.rules import Reads, Rules
 from admeasure.schema.storage import Storage, storage_of_plain
 
 MAX_LEVELS = 65_536
@@ -126,6 +126,10 @@ class Column(Part):
     def spelling(self) -> str:
         """How texts must be spelled, for a message; nothing where it goes without saying."""
         return ""
+
+    def spelled(self, value: Any) -> str:
+        """A value of this type as the table's texts have it."""
+        return Reads.TEXT.reader(value) if self.form is None else self.form.spelled(value)
 
     def form_problems(self) -> Iterator[str]:
         """What is wrong with the form, as `problems`; with one that is wrong nothing is read."""

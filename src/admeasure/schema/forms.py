@@ -11,6 +11,7 @@ days are English, and letters are folded one by one.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -276,7 +277,10 @@ class NumberForm:
         return text
 
     def spelled(self, value: float) -> str:
-        text = str(value) if self.decimals is None else f"{value:.{self.decimals}f}"
+        text = str(value)
+        if self.decimals is not None:
+            short = f"{value:.{self.decimals}f}"
+            text = short if math.isclose(float(short), value, rel_tol=1e-12) else text
         whole, point, part = text.partition(".")
         if self.thousands is not None and whole.lstrip("-").isdigit():
             whole = f"{int(whole):,}".replace(",", self.thousands)

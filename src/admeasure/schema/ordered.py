@@ -19,8 +19,9 @@ from pydantic import (
 from admeasure.errors import SchemaError
 from admeasure.schema import values
 from admeasure.schema.column import CODEBOOK, Column
-from admeasure.schema.forms import DayForm, NumberForm, format_problems, number_form_problems
+from admeasure.schema.forms import DayForm, format_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.numerals import SpelledNumber, rounded
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
@@ -223,33 +224,7 @@ class _Whole(Ordered):
         yield from too_many or self._empty_level_problems()
 
 
-class _Numeric(Ordered):
-    """What integers and numbers share: how a table spells them."""
-
-    decimal: Annotated[str | None, Field(description="The decimal character.")] = None
-    thousands: Annotated[
-        str | None, Field(description="What stands between groups of three digits.")
-    ] = None
-
-    spelling_fields: ClassVar[str] = (
-        '`decimal = ","`, `thousands = "."`, or `missing_values = […]` for what is no number'
-    )
-
-    @property
-    def spelling(self) -> str:
-        shown = 1234 if self.reads is Reads.WHOLE else 1234.5
-        return f" spelled as {self.form.spelled(shown)}" if self.form is not None else ""
-
-    @cached_property
-    def form(self) -> NumberForm | None:
-        point = self.decimal or ("," if self.thousands == "." else ".")
-        return None if (point, self.thousands) == (".", None) else NumberForm(point, self.thousands)
-
-    def form_problems(self) -> Iterator[str]:
-        yield from number_form_problems(self.decimal, self.thousands)
-
-
-class IntegerColumn(_Numeric, _Whole):
+class IntegerColumn(SpelledNumber, _Whole):
     """Whole numbers: one level a value, bins, or an enum."""
 
     type: Literal["integer"]
@@ -344,10 +319,13 @@ class DateColumn(_Whole):
         yield from self.whole_problems()
 
 
-class NumberColumn(_Numeric):
+class NumberColumn(SpelledNumber, Ordered):
     """Doubles, cut into bins."""
 
     type: Literal["number"]
+    decimals: Annotated[
+        int | None, Field(ge=0, le=15, description="Digits after the point, in synthetic rows.")
+    ] = None
     reads: ClassVar[Reads] = Reads.REAL
     stored_as: ClassVar[tuple[Storage, ...]] = NUMBERS
     minimum: Real | None = None
@@ -377,6 +355,15 @@ class NumberColumn(_Numeric):
     def regular_label(self, code: int) -> str:
         first, last = (float(f"{self.grid.edges[i]:.12g}") for i in (code, code + 1))
         return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
+
+    @property
+    def written_decimals(self) -> int | None:
+        return self.decimals
+
+    def values_of(self, numbers: np.ndarray) -> np.ndarray:
+        if self.decimals is None:
+            return numbers
+        return rounded(numbers, self.decimals, self.grid, self.missing_read)
 
     def problems(self) -> Iterator[str]:
         if self.is_open:

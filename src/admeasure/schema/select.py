@@ -9,6 +9,7 @@ edge and not the bin above.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ import numpy as np
 from admeasure.errors import SchemaError
 from admeasure.schema.grid import PartlyCovered, RealGrid
 from admeasure.schema.problems import Refusal
+from admeasure.schema.rules import Reads
 from admeasure.schema.storage import Storage
-from admeasure.schema.values import quoted
+from admeasure.schema.values import EPOCH, quoted
 
 if TYPE_CHECKING:
     from admeasure.schema.column import Column
@@ -86,7 +88,8 @@ def _known(column: Column, value: object) -> object:
     read = column.rules[Storage.TEXT].reads.reader(value)
     if read is None or read != read:
         return value
-    return column.values_of(np.array([read]))[0]
+    is_day = column.rules[Storage.TEXT].reads is Reads.DAY
+    return datetime.date.fromordinal(read + EPOCH) if is_day else read
 
 
 def _advice(column: Column, value: object, code: int) -> str:

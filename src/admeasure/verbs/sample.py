@@ -83,6 +83,7 @@ def sample_file(
         search=searched,
         max_seconds=max_seconds,
         tell=lambda part: tell(0.9 * part),
+        as_texts=is_csv,
     )
     tell(0.9)
     safe = safe_columns(columns) if spreadsheet_safe else columns
