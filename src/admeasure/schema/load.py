@@ -17,6 +17,7 @@ from admeasure.errors import SchemaError
 from admeasure.schema.column import Part
 from admeasure.schema.model import LISTS, TYPES, Privacy, Schema, Table, repeated_names
 from admeasure.schema.public_table import with_tables
+from admeasure.schema.shorthand import written_out
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml, read_text
 
@@ -39,11 +40,12 @@ def load(path: str | Path) -> Schema:
     path = Path(path)
     text = read_text(path, SchemaError, called="schema file")
     document = parse_toml(text, path.name, SchemaError)
+    document = written_out(document, path.parent)
     return validate(with_tables(document, path.parent), name=path.name)
 
 
 def loads(text: str, *, name: str = "schema") -> Schema:
-    return validate(parse_toml(text, name, SchemaError), name=name)
+    return validate(written_out(parse_toml(text, name, SchemaError), None), name=name)
 
 
 def validate(document: Mapping[str, Any], *, name: str = "schema") -> Schema:

@@ -59,7 +59,9 @@ def problem(column: Column, refusal: Refusal) -> Problem:
             advice = "declare `missing_values = []` in the schema to give them a level"
         case Refusal.UNREADABLE:
             rule = f"has a value that is not {kind}{column.spelling}"
-            advice = f"say how the table spells it ({column.spelling_fields}), or correct the table"
+            advice = (
+                f"say how the table spells it, as by {column.spelling_fields}, or correct the table"
+            )
         case Refusal.OUTSIDE:
             rule = f"has a value outside [minimum, maximum] = {column.bounds_text}"
             advice = "correct the table, or set `clamp = true` or `other = true`"

@@ -1,0 +1,164 @@
+"""What a schema file may leave unsaid: one block for many columns, columns like others, lists in
+files of their own, and ready blocks. All of it is written out before the schema is read, so that a
+schema, and every release, holds each column whole.
+
+    [[column]]
+    names = ["diag_1", "diag_2"]     # one column each
+    like = "diag"                    # the fields of another column; what stands here goes before
+    ready = "us-state"               # the fields of a ready block (admeasure.schema.ready)
+    enum_file = "wards.txt"          # beside the schema file: one value a line, or a CSV file
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from admeasure.errors import SchemaError
+from admeasure.schema.ready import READY
+from admeasure.schema.values import quoted
+from admeasure.untrusted import read_text
+
+FIELDS = ("names", "like", "ready", "enum_file")
+MOST_ENTRIES = 10_000_000
+"""Of all enums together: a small file must not ask for more than there is memory."""
+
+_OWN = {"name", "names", "title", "description"}
+_LEVELS = {"enum", "enum_file", "edges", "bins", "minimum", "maximum"}
+_INSTEAD = {
+    "enum": _LEVELS,
+    "enum_file": _LEVELS,
+    "edges": _LEVELS,
+    "bins": {"edges", "enum", "enum_file"},
+    "ready": _LEVELS | {"type", "ready"},
+}
+"""Fields of another column that a field takes the place of."""
+
+
+def written_out(document: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
+    """A parsed schema file without shorthand; `folder` is that of the file, None where there is
+    none, and then no other file is read."""
+    columns = document.get("column")
+    if not isinstance(columns, list) or not any(_is_short(column) for column in columns):
+        return dict(document)
+    named = {
+        c["name"]: c for c in columns if isinstance(c, dict) and isinstance(c.get("name"), str)
+    }
+    made: list[Any] = []
+    entries = 0
+    for position, column in enumerate(columns):
+        if not _is_short(column):
+            made.append(column)
+            continue
+        for one in _several(column, position):
+            whole = _whole(one, named, folder, ())
+            made.append(whole)
+            enum = whole.get("enum")
+            entries += len(enum) if isinstance(enum, list) else 0
+            if entries > MOST_ENTRIES:
+                raise SchemaError(
+                    f"The lists of all columns together have more than {MOST_ENTRIES:,} values. "
+                    "Leave out columns, or use shorter lists."
+                )
+    return {**document, "column": made}
+
+
+def _is_short(column: object) -> bool:
+    return isinstance(column, dict) and any(field in column for field in FIELDS)
+
+
+def _several(column: dict[str, Any], position: int) -> list[dict[str, Any]]:
+    """One block for each name."""
+    if "names" not in column:
+        return [column]
+    names = column["names"]
+    called = f"The [[column]] number {position + 1}"
+    if "name" in column:
+        raise SchemaError(f"{called} has both name and names. Keep one of them.")
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise SchemaError(f'{called} has `names` that is no list of names. Write ["a", "b"].')
+    rest = {field: value for field, value in column.items() if field != "names"}
+    return [{"name": name, **rest} for name in names]
+
+
+def _whole(
+    column: Mapping[str, Any],
+    named: Mapping[str, Mapping[str, Any]],
+    folder: Path | None,
+    above: tuple[str, ...],
+) -> dict[str, Any]:
+    """A column's fields, with those that it takes from elsewhere."""
+    called = f"Column {quoted(column.get('name', '?'))}"
+    taken: dict[str, Any] = {}
+    if "like" in column:
+        taken = _from_column(column["like"], called, named, folder, above)
+    if "ready" in column:
+        taken = _without(taken, "ready") | dict(_ready(column["ready"], called))
+    own = {f: v for f, v in column.items() if f not in ("like", "ready", "enum_file")}
+    for field in set(column) - {"ready"}:
+        taken = _without(taken, field)
+    if "enum_file" in column:
+        own["enum"] = _listed(column["enum_file"], called, str(column.get("name", "")), folder)
+    return {**own, **{f: v for f, v in taken.items() if f not in own}}
+
+
+def _without(taken: dict[str, Any], field: str) -> dict[str, Any]:
+    gone = _INSTEAD.get(field, set())
+    return {f: v for f, v in taken.items() if f not in gone}
+
+
+def _from_column(
+    like: object,
+    called: str,
+    named: Mapping[str, Mapping[str, Any]],
+    folder: Path | None,
+    above: tuple[str, ...],
+) -> dict[str, Any]:
+    if not isinstance(like, str) or like not in named:
+        near = difflib.get_close_matches(str(like), list(named), n=1)
+        hint = f"Did you mean {quoted(near[0])}?" if near else "Name a column that has a `name`."
+        raise SchemaError(f"{called} is like {quoted(like)}, which is no column. {hint}")
+    if like in above:
+        raise SchemaError(
+            f"{called} is like {quoted(like)}, which is like it. Write one of them out."
+        )
+    whole = _whole(named[like], named, folder, (*above, like))
+    return {field: value for field, value in whole.items() if field not in _OWN}
+
+
+def _ready(name: object, called: str) -> Mapping[str, Any]:
+    if not isinstance(name, str) or name not in READY:
+        near = difflib.get_close_matches(str(name), list(READY), n=1)
+        hint = f"Did you mean {quoted(near[0])}? " if near else ""
+        raise SchemaError(
+            f"{called} asks for the ready block {quoted(name)}, which there is not. {hint}"
+            f"There are: {', '.join(READY)}."
+        )
+    return READY[name]
+
+
+def _listed(name: object, called: str, column: str, folder: Path | None) -> list[str]:
+    """The values in a file: one a line, or of a CSV file the column of this name, the one called
+    `value` or `code`, or the only one."""
+    if folder is None or not isinstance(name, str):
+        raise SchemaError(
+            f"{called} has an enum_file, which is read beside a schema file. Write `enum = […]`."
+        )
+    text = read_text(folder / name, SchemaError, called=f"enum_file of {called.lower()}")
+    text = text.removeprefix("\ufeff")
+    if not name.lower().endswith(".csv"):
+        return [line for line in text.splitlines() if line]
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    header = rows[0] if rows else []
+    wanted = [i for known in (column, "value", "code") for i, h in enumerate(header) if h == known]
+    if not wanted and len(header) != 1:
+        raise SchemaError(
+            f"{called} has an enum_file without a column {quoted(column)}, 'value' or 'code'. "
+            "Name one of its columns so."
+        )
+    place = wanted[0] if wanted else 0
+    return list(dict.fromkeys(row[place] for row in rows[1:] if len(row) > place))
