@@ -71,6 +71,8 @@ class Certificate:
     dataset: str | None = None
     delta_spent: float = 0.0
     notes: tuple[str, ...] = ()
+    accuracy: str = ""
+    """What is known of the release's mean error, in one sentence, where that was bought."""
 
     @property
     def stamp(self) -> str:

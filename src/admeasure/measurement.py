@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from admeasure.domain import Columns
 from admeasure.queries import Query
 
 
@@ -19,3 +21,23 @@ class Measurement:
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyErrors:
+    """How far a release's model is from the table, with noise (`privacy.workload_errors`): safe to
+    publish. `values` are `mean_factor` times the mean over a workload, then each marginal's; all in
+    rows, with noise of scale sigma."""
+
+    marginals: tuple[Columns, ...]
+    values: np.ndarray
+    sigma: float
+
+    def __post_init__(self) -> None:
+        self.values.setflags(write=False)
+
+
+def mean_factor(marginals: int) -> int:
+    """How many times over the mean error of so many marginals is released beside each of them: so
+    that it takes about a fifth of what all of that costs."""
+    return max(1, math.isqrt(marginals) // 2)

@@ -22,6 +22,7 @@ from admeasure.privacy.convert import delta_of
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.journal import Event
 from admeasure.privacy.ledger import Charge
+from admeasure.privacy.workload_errors import WorkloadErrors
 from admeasure.queries import from_record, to_record
 from admeasure.release import Release, store
 
@@ -220,6 +221,26 @@ def _measurements(release: Release) -> Iterator[str]:
             yield f"measurement {i} is not the one in the log"
 
 
+def _errors(release: Release) -> Iterator[str]:
+    """The errors that the release states are one result of the log, of the right sensitivity."""
+    if release.errors is None:
+        return
+    stated = WorkloadErrors(release.model, release.workload, release.schema.domain)
+    expected = (
+        str(stated),
+        release.errors.sigma,
+        stated.l2_squared(release.schema.unit),
+        hashlib.sha256(release.errors.values.tobytes()).hexdigest(),
+    )
+    logged = [
+        tuple(event[key] for key in ("what", "sigma", "l2_squared", "sha256"))
+        for event in release.log
+        if event["event"] == "statistic"
+    ]
+    if logged.count(expected) != 1:
+        yield "the errors of the model are not those in the log"
+
+
 def _unit(release: Release) -> Iterator[str]:
     c, unit = release.certificate, release.schema.unit
     if (c.neighbours, c.max_rows_per_unit, c.unit) != (
@@ -237,6 +258,7 @@ _CHECKS: dict[str, Callable[[Release], Iterator[str]]] = {
     "the spends add up to the certificate": _spends,
     "rho and (epsilon, delta) agree": _conversion,
     "the measurements are those of the log": _measurements,
+    "the errors that it states of itself are those of the log": _errors,
     "the certificate and the schema protect the same unit": _unit,
 }
 

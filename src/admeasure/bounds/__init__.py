@@ -1,5 +1,5 @@
 """How far the release may be from the table, at a stated confidence, from released facts alone."""
 
-from admeasure.bounds.evidence import Answer, Bound, Evidence, Kind
+from admeasure.bounds.evidence import Answer, Bound, Evidence, Kind, MeanError
 
-__all__ = ["Answer", "Bound", "Evidence", "Kind"]
+__all__ = ["Answer", "Bound", "Evidence", "Kind", "MeanError"]

@@ -24,7 +24,7 @@ Noise is taken as what it is, discrete Gaussian (`noise`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -32,30 +32,25 @@ from typing import Literal
 
 import numpy as np
 
-from admeasure.bounds.noise import (
-    EstimateNoise,
-    error_behind,
-    paper_noise_norm,
-    rounded_up,
-    sum_tail,
-    variance,
-)
-from admeasure.domain import Columns, Domain, canonical
+from admeasure.bounds.errors import error_bounds, of_one, paper_bound, rounding
+from admeasure.bounds.intervals import KnownMarginals
+from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tails, variance
+from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.families import Model
-from admeasure.measurement import Measurement
-from admeasure.privacy.scores.score import GRID
+from admeasure.families.answers import AnswersModel
+from admeasure.measurement import Measurement, NoisyErrors, mean_factor
 from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
 
-Kind = Literal["supported", "unsupported", "trivial"]
+Kind = Literal["supported", "certified", "unsupported", "trivial"]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """`error` >= ||M_r(D) - M_r(model)||_1, in rows, at the asked confidence.
+    """`error` >= ||M_r(D) - M_r(model)||_1 >= `low`, in rows, at the asked confidence.
 
     `paper` is the bound as the paper prints it, for comparison; see docs/bounds.md for what it
     leaves out.
@@ -64,6 +59,32 @@ class Bound:
     error: float
     kind: Kind
     paper: float
+    low: float = 0.0
+
+
+@dataclass(frozen=True)
+class MeanError:
+    """The mean of a workload's errors, in rows: as released, and an interval for the true one."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+    def in_words(self, marginals: int, rows: float) -> str:
+        """As a sentence, in shares of so many rows, with two digits of what it may be off by.
+
+        >>> MeanError(118.0, 116.1, 119.9, 0.95).in_words(455, 1000.0)[:27]
+        'Mean error 0.1180 ± 0.0019:'
+        """
+        half = (self.high - self.low) / 2 / max(1.0, rows)
+        middle = (self.high + self.low) / 2 / max(1.0, rows)
+        digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 4
+        return (
+            f"Mean error {middle:.{digits}f} ± {half:.{digits}f}: the L1 distance of the release's "
+            f"shares from the true ones, over the {marginals:,} marginals of the workload "
+            f"({100 * self.confidence:g}% confidence; from noisy errors, paid for)."
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +106,8 @@ class Evidence:
 
     `adaptive`: whether what was measured may depend on earlier noise; false only where the whole
     list of measurements was fixed in advance. `zeros`: what cannot occur, which is known exactly.
+    `errors`: the certificate of accuracy, if one was bought. `shares`: what each measurement cost,
+    of the whole budget of the run.
     """
 
     domain: Domain
@@ -93,19 +116,35 @@ class Evidence:
     selections: tuple[Selection, ...]
     adaptive: bool = True
     zeros: Sequence[Zero] = ()
+    errors: NoisyErrors | None = None
+    shares: Sequence[float] | None = None
 
     def bounds(self, marginals: Sequence[Columns], confidence: float) -> dict[Columns, Bound]:
+        """For each set of columns, by itself."""
         beta = _beta(confidence)
         believed = self.model.marginals(marginals)
         return {c: self._bound(c, p, beta) for c, p in zip(marginals, believed, strict=True)}
 
     def answers(self, questions: Sequence[Question], confidence: float) -> list[Answer]:
+        """For each question an interval, by itself; no two of them contradict each other."""
         beta = _beta(confidence)
-        believed = self.model.marginals([q.query.columns for q in questions])
-        return [
-            self._answer(question, table, beta)
-            for question, table in zip(questions, believed, strict=True)
-        ]
+        sets = list(dict.fromkeys(q.query.columns for q in questions))
+        known = {
+            columns: KnownMarginals(self, columns, np.asarray(table, dtype=float), beta)
+            for columns, table in zip(sets, self.model.marginals(sets), strict=True)
+        }
+        return [self._answer(q, known[q.query.columns], beta) for q in questions]
+
+    def mean_error(self, confidence: float) -> MeanError | None:
+        """The mean error of the workload, weighted, where a certificate was bought."""
+        if self.errors is None:
+            return None
+        times = mean_factor(len(self.errors.marginals))
+        off = sum_tail(1, self.errors.sigma, _beta(confidence) / 2)
+        slack = rounding(max(map(self.domain.cells, self.errors.marginals)))
+        value = int(self.errors.values[0])
+        low, high = (value - off) / times - slack, (value + off + 1) / times + slack
+        return MeanError(max(0.0, value / times), max(0.0, low), max(0.0, high), confidence)
 
     def estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         """ȳ_r of Theorem 2 and its noise, or None where r is not supported."""
@@ -116,10 +155,8 @@ class Evidence:
     def _estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         tables, weights = [], []
         for m in self._measured:
-            inside = m.query.columns
-            if set(columns) <= set(inside):
-                drop = tuple(i for i, c in enumerate(inside) if c not in columns)
-                table = m.values.sum(axis=drop, dtype=float)
+            if set(columns) <= set(m.query.columns):
+                table = self._summed(m, columns)
                 if m.sigma == 0:
                     return table, EstimateNoise(0.0, 0.0)
                 tables.append(table)
@@ -134,6 +171,18 @@ class Evidence:
         mean = np.sum([w * t for w, t in zip(weights, tables, strict=True)], axis=0) / precision
         return mean, noise
 
+    def _summed(self, measured: Measurement, columns: Columns) -> np.ndarray:
+        key = id(measured), columns
+        if key not in self._sums:
+            inside = measured.query.columns
+            drop = tuple(i for i, c in enumerate(inside) if c not in columns)
+            self._sums[key] = measured.values.sum(axis=drop, dtype=float)
+        return self._sums[key]
+
+    @cached_property
+    def _sums(self) -> dict[tuple[int, Columns], np.ndarray]:
+        return {}
+
     @cached_property
     def _estimates(self) -> dict[Columns, tuple[np.ndarray, EstimateNoise] | None]:
         return {}
@@ -143,21 +192,33 @@ class Evidence:
         return [m for m in self.measurements if isinstance(m.query, Marginal)]
 
     @cached_property
+    def _parts(self) -> list[float]:
+        """The part of a probability that each of the measured marginals has, adding up to no more
+        than 1. In an adaptive run it was known before the measurement: what it cost of the whole
+        budget, else its place."""
+        if not self.adaptive:
+            return [1 / len(self._measured)] * len(self._measured)
+        if self.shares is not None:
+            shares = zip(self.measurements, self.shares, strict=True)
+            return [share for m, share in shares if isinstance(m.query, Marginal)]
+        return [6 / (math.pi * (i + 1)) ** 2 for i in range(len(self._measured))]
+
+    @cached_property
     def _first(self) -> float:
         """The variance of the first noise, which no earlier noise can have influenced."""
         return next(variance(m.sigma) for m in self._measured if m.sigma > 0)
 
     @cached_property
-    def _candidates(self) -> dict[Columns, Selection]:
+    def candidates(self) -> dict[Columns, Selection]:
         """For each unsupported marginal the round that was kept for it."""
         return {c: s for s in self.selections for c in s.distances}
 
     @property
-    def _hard(self) -> float:
-        """The part of beta that is kept for what selections say."""
-        return 0.5 if self.selections else 0.0
+    def adds_up(self) -> bool:
+        """Whether the model's answers on fewer columns are sums of those on more."""
+        return not isinstance(self.model, AnswersModel)
 
-    def _possible(self, columns: Columns) -> np.ndarray:
+    def possible(self, columns: Columns) -> np.ndarray:
         """The cells of a marginal that no structural zero inside it rules out."""
         possible = np.ones(self.domain.shape(columns), dtype=bool)
         for zero in self.zeros:
@@ -166,153 +227,148 @@ class Evidence:
                 possible &= ~zero.mask.reshape(shape)
         return possible
 
+    def speaks_of(self, columns: Columns) -> bool:
+        """Whether these columns lie together in what was measured, certified or on offer."""
+        known = columns in self.candidates or self.estimate(columns) is not None
+        return known or self.certified_errors(columns)[0] > 0
+
+    def part(self, columns: Columns) -> float:
+        """The part of a probability that statements about these columns have; the parts of all
+        sets add up to no more than 1. Sizes have 1/2, 1/6, 1/12, …, and sets of one size share
+        evenly; where all that was measured was fixed beforehand, only its subsets take part."""
+        j = len(columns)
+        if self.adaptive or j not in self._sizes:
+            return 1 / (j * (j + 1) * math.comb(len(self.domain.columns), j))
+        return 1 / (len(self._sizes) * self._sizes[j])
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        """How many different sets of each size lie inside what was measured."""
+        sets = {m.query.columns for m in self._measured}
+        inside = {t for r in sets for j in range(1, len(r) + 1) for t in combinations(r, j)}
+        found: dict[int, int] = {}
+        for t in inside:
+            found[len(t)] = found.get(len(t), 0) + 1
+        return found
+
+    def certified_errors(self, columns: Columns) -> tuple[int, float]:
+        """How many certified marginals contain these columns, and the smallest of their noisy
+        errors, raised by what rounding may have taken off."""
+        if columns not in self._certified:
+            within = [self._by_column.get(c, frozenset()) for c in columns]
+            found = frozenset.intersection(*within) if within else frozenset()
+            if self.errors is not None and not self.adds_up:
+                found = frozenset(i for i in found if self.errors.marginals[i] == columns)
+            least = min((self._raised[i] for i in found), default=math.inf)
+            self._certified[columns] = len(found), least
+        return self._certified[columns]
+
+    @cached_property
+    def _certified(self) -> dict[Columns, tuple[int, float]]:
+        return {}
+
+    @cached_property
+    def _raised(self) -> list[float]:
+        assert self.errors is not None
+        pairs = zip(self.errors.marginals, self.errors.values[1:].tolist(), strict=True)
+        return [value + 1 + rounding(self.domain.cells(r)) for r, value in pairs]
+
+    @cached_property
+    def _by_column(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for i, columns in enumerate(self.errors.marginals if self.errors else ()):
+            for c in columns:
+                found.setdefault(c, set()).add(i)
+        return {c: frozenset(places) for c, places in found.items()}
+
     def most_rows(self, beta: float) -> float:
         """The number of rows is at most this, with probability 1 - beta."""
+        return self.rows_between(beta)[1]
+
+    def rows_between(self, beta: float) -> tuple[float, float]:
+        """The number of rows is beyond each of these with probability at most beta."""
         found = self.estimate(())
         if found is None:
-            return math.inf
-        return max(0.0, float(found[0]) + self.tail((), np.ones(()), beta))
+            return 0.0, math.inf
+        off = self.tail((), np.ones(()), beta)
+        return max(0.0, float(found[0]) - off), max(0.0, float(found[0]) + off)
 
     def tail(self, columns: Columns, weights: np.ndarray, beta: float) -> float:
         """A sum over cells of the estimate of these columns, so weighted, passes the true one by
         this with probability at most beta, and falls short of it by this as seldom.
 
-        Noise is symmetric, so that cells which are taken off are like cells which are added: where
-        all weigh alike, and the noise is that of one measurement, its law is known.
+        Noise is symmetric, so that cells which are taken off are like cells which are added.
         """
         found = self.estimate(columns)
         assert found is not None
         sizes = np.unique(np.abs(weights[weights != 0]))
-        inside = [m for m in self._measured if set(columns) <= set(m.query.columns)]
-        if len(inside) == 1 and not self.adaptive and len(sizes) == 1:
-            (m,) = inside
-            draws = np.count_nonzero(weights) * (m.values.size // found[0].size)
-            return float(sizes[0]) * sum_tail(draws, m.sigma, beta)
+        if len(sizes) == 1:
+            cells = np.array([np.count_nonzero(weights)])
+            return float(sizes[0] * self.tails(columns, beta)(cells)[0])
         return found[1].tail(beta) * float(np.linalg.norm(weights))
 
-    def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
-        """All that may be used for one marginal holds together with probability 1 - beta, so that
-        it does not matter which of it is used, nor that this depends on the noise."""
-        rows = 0.05 * beta
-        own = (0.7 - self._hard) * beta
-        part = 0.25 * beta / max(1, 2 ** len(columns) - 2)
-        most = self.most_rows(rows)
-        gap = max(0.0, most - float(believed.sum()))
-        tables, errors = {columns: believed}, {}
-        for s in _subsets(columns):
-            tables[s] = believed.sum(axis=tuple(i for i, c in enumerate(columns) if c not in s))
-            known = [
-                most + float(believed.sum()),
-                self._direct(s, tables[s], own if s == columns else part),
-                self._passed_over(s, beta),
-                *(gap + e for e in _nearly_determined(s, tables, errors)),
-            ]
-            errors[s] = min(known)
-        error = errors[columns]
-        if self.estimate(columns) is not None:
-            return Bound(error, "supported", self._paper_direct(columns, believed, beta))
-        kind: Kind = "unsupported" if error < most + float(believed.sum()) else "trivial"
-        return Bound(error, kind, self._paper_passed_over(columns, beta))
-
-    def _direct(self, columns: Columns, believed: np.ndarray, beta: float) -> float:
-        """From what was measured of it: Corollary 1, for counts that are not negative."""
-        found = self.estimate(columns)
-        if found is None:
-            return math.inf
-        estimate, noise = found
-        positive = np.maximum(estimate, 0.0)
-        spent = float((positive - estimate).sum())
-        left = max(0.0, noise.norm(estimate.size, beta) - spent)
-        return float(np.abs(believed - positive).sum()) + left
-
-    def _passed_over(self, r: Columns, beta: float) -> float:
-        """From a round that could have chosen this marginal: Theorem 4 and Corollary 2.
-
-        The round's part of beta is split evenly, as the paper's λ_1 = 2.7, λ_2 = 3.7 do.
-        """
-        s = self._candidates.get(r)
-        if s is None:
-            return math.inf
-        half = self._hard * s.share * beta / 2
-        n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
-        # Scores were computed from answers that were rounded to the grid.
-        rounding = (n_r + s.weights[s.chosen] / s.weights[r] * n_t) / (2 * GRID)
-        chosen = error_behind(s.estimated, s.sigma, n_t, half)
-        return self._theorem_4(r, s, chosen, half) + rounding
-
-    def _theorem_4(self, r: Columns, s: Selection, chosen: float, beta: float) -> float:
-        n_t, n_r = self.domain.cells(s.chosen), self.domain.cells(r)
-        w_t, w_r = s.weights[s.chosen], s.weights[r]
-        relation = s.penalty * (w_r * n_r - w_t * n_t)
-        passed_over = 2 * s.sensitivity / s.epsilon * math.log(s.candidates / beta)
-        return s.distances[r] + max(0.0, w_t * chosen + relation + passed_over) / w_r
-
-    def _paper_direct(self, columns: Columns, believed: np.ndarray, beta: float) -> float:
-        """Corollary 1 as printed."""
+    def tails(self, columns: Columns, beta: float) -> Callable[[np.ndarray], np.ndarray]:
+        """The same for sums of cells, by their number. Where the noise is that of one measurement,
+        and no other could have been made, its law is known."""
         found = self.estimate(columns)
         assert found is not None
         estimate, noise = found
-        far = float(np.abs(believed - estimate).sum())
-        return far + paper_noise_norm(noise.sigma_mean, estimate.size, beta)
+        inside = [m for m in self._measured if set(columns) <= set(m.query.columns)]
+        if len(inside) == 1 and not self.adaptive:
+            (m,) = inside
+            summed = m.values.size // estimate.size
+            return lambda cells: sum_tails(cells * summed, m.sigma, beta)
+        return lambda cells: noise.tail(beta) * np.sqrt(cells)
 
-    def _paper_passed_over(self, r: Columns, beta: float) -> float:
-        """Corollary 2 as printed."""
-        s = self._candidates.get(r)
-        if s is None:
-            return math.inf
-        lam = math.sqrt(2 * math.log(2 / beta))
-        chosen = s.estimated + lam * s.sigma * math.sqrt(self.domain.cells(s.chosen))
-        return self._theorem_4(r, s, chosen, beta / 2)
+    def singles(
+        self, columns: Columns, beta: float
+    ) -> Iterator[tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]]:
+        """Each measurement by itself, summed to these columns, and its tails: its part of beta is
+        divided among the sizes of sets inside it, and there evenly."""
+        for m, part in zip(self._measured, self._parts, strict=True):
+            inside = m.query.columns
+            if set(columns) <= set(inside):
+                table = self._summed(m, columns)
+                sets = len(inside) * math.comb(len(inside), len(columns))
+                summed, level = m.values.size // table.size, beta * part / sets
+                sigma = m.sigma
+                yield (
+                    table,
+                    lambda cells, summed=summed, sigma=sigma, level=level: sum_tails(
+                        cells * summed, sigma, level
+                    ),
+                )
 
-    def _answer(self, question: Question, believed: np.ndarray, beta: float) -> Answer:
+    def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
+        errors = error_bounds(self, columns, believed, of_one(self, columns, beta))
+        error, paper = errors[columns], paper_bound(self, columns, believed, beta)
+        trivial = self.most_rows(0.05 * beta) + float(believed.sum())
+        return Bound(error, self._kind(columns, error < trivial), paper, self._least(columns, beta))
+
+    def _least(self, columns: Columns, beta: float) -> float:
+        """A certified marginal is at least so far off."""
+        if self.errors is None or columns not in self.errors.marginals:
+            return 0.0
+        value = int(self.errors.values[1 + self.errors.marginals.index(columns)])
+        off = sum_tail(1, self.errors.sigma, 0.05 * beta)
+        return max(0.0, value - off - rounding(self.domain.cells(columns)))
+
+    def _kind(self, columns: Columns, known: bool) -> Kind:  # noqa: FBT001 - what is left
+        if self.estimate(columns) is not None:
+            return "supported"
+        if not known:
+            return "trivial"
+        return "certified" if self.certified_errors(columns)[0] else "unsupported"
+
+    def _answer(self, question: Question, known: KnownMarginals, beta: float) -> Answer:
         query = question.query
-        value = np.asarray(query.answer(believed), dtype=float)
-        if value.shape:
+        counted = np.asarray(query.spread(np.ones(()), self.domain))
+        if query.shape(self.domain):
             raise UsageError(f"{question.name}: a question has one number as its answer.")
-        if not np.any(query.spread(np.ones(()), self.domain)[self._possible(query.columns)]):
-            return Answer(question.name, query, 0.0, 0.0, 0.0, 1 - beta, "supported")
-        # beta is divided: a tenth for the most rows, a tenth for the number of rows, the rest for
-        # the marginal, of which selections keep their part whether they are used or not.
-        most = self.most_rows(beta / 10)
-        found = self.estimate(query.columns)
-        if found is not None:
-            counted = np.asarray(query.spread(np.ones(()), self.domain))
-            half = self.tail(query.columns, counted, (1 - self._hard) * 0.4 * beta)
-            centre, kind = float(query.answer(found[0])), "supported"
-        else:
-            bound = self._bound(query.columns, believed, 0.8 * beta)
-            # A sum over cells moves by the positive part of the difference, which is half of its
-            # L1 norm and half of what the totals differ by.
-            gap, rows = 0.0, self.estimate(())
-            if rows is not None:
-                gap = self.tail((), np.ones(()), beta / 20)
-                gap += abs(float(rows[0]) - float(believed.sum()))
-            half, centre, kind = (bound.error + gap) / 2, float(value), bound.kind
-        low = min(max(0.0, centre - half), float(value))
-        high = max(min(most, centre + half), float(value))
-        return Answer(question.name, query, float(value), low, high, 1 - beta, kind)
-
-
-def _subsets(columns: Columns) -> list[Columns]:
-    """All but the empty one, smaller ones first."""
-    return [s for size in range(1, len(columns) + 1) for s in combinations(columns, size)]
-
-
-def _nearly_determined(
-    s: Columns, tables: dict[Columns, np.ndarray], errors: dict[Columns, float]
-) -> Iterator[float]:
-    """Bounds from smaller marginals, for a column c of s that others almost decide.
-
-    Let x = s - c, y = z + c with z inside x, and δ the rows of the model's y outside the most
-    frequent value of c for each value of z. Then E_s <= E_x + E_y + 4 δ + (N - model's total)^+.
-    """
-    for c in s if len(s) > 1 else ():
-        x = tuple(k for k in s if k != c)
-        for z in [(), *_subsets(x)[:-1]]:
-            y = canonical((*z, c))
-            table = tables[y]
-            outside = float(table.sum() - table.max(axis=y.index(c)).sum())
-            yield errors[x] + errors[y] + 4 * outside
+        low, value, high = known.interval(counted != 0)
+        said = high < self.most_rows(0.05 * beta) or low > 0
+        kind = "supported" if high == 0 else self._kind(query.columns, said)
+        return Answer(question.name, query, value, low, high, 1 - beta, kind)
 
 
 def _beta(confidence: float) -> float:

@@ -19,6 +19,8 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import cast
 
+import numpy as np
+
 from admeasure.families import HALF_NORMAL
 
 SQRT2 = math.sqrt(2)
@@ -58,6 +60,21 @@ def sum_tail(draws: int, sigma: float, beta: float) -> int:
     return max(0, min(chernoff, math.ceil(s * z * (1 + 1e-12) + 0.5)) - 1)
 
 
+def sum_tails(draws: np.ndarray, sigma: float, beta: float) -> np.ndarray:
+    """`sum_tail` for many numbers of draws; 0 of none."""
+    if not sigma:
+        return np.zeros(draws.shape)
+    from scipy.special import ndtri
+
+    s = sigma * np.sqrt(draws)
+    chernoff = np.ceil(s * math.sqrt(-2 * math.log(beta)))
+    parts = np.exp(math.log(beta) - np.where(draws > 1, draws * _log_theta(sigma), 0.0))
+    z = -ndtri(np.minimum(parts, ONE_SIGMA))  # infinite where nothing is left of beta
+    law = np.ceil(s * np.where(draws, z, 0.0) * (1 + 1e-12) + 0.5)
+    return np.maximum(0.0, np.minimum(chernoff, law) - 1)
+
+
+@lru_cache(maxsize=4096)
 def _log_theta(sigma: float) -> float:
     most = math.ceil(2.5 / sigma)  # the terms beyond it are below 1e-26
     return math.log1p(2 * sum(math.exp(-((math.pi * sigma * v) ** 2)) for v in range(1, most + 1)))

@@ -40,6 +40,7 @@ class FitArguments:
     seed: int | None
     resume: bool
     augment: int | None = None
+    certify: float | None = None
     max_memory: float | None = None
     max_seconds: float | None = None
     cache_codes: Path | None = None
@@ -93,6 +94,7 @@ def _run(given: FitArguments, mechanism: Mechanism | Auto, watch: Watch) -> Rele
             charge_to=charge_to,
             seed=given.seed,
             resume=given.resume,
+            certify=given.certify,
             limits=watch,
             cache=given.cache_codes,
             progress=True,
@@ -116,6 +118,7 @@ def _facts(release: Release, out: Path) -> dict[str, Any]:
         **release.facts,
         "rows": release.rows,
         "measurements": len(release.measurements),
+        "accuracy": c.accuracy,
         "notes": list(c.notes),
         "release": str(out),
     }
@@ -126,6 +129,8 @@ def _print(release: Release, given: FitArguments) -> None:
     if c.stamp:
         banner(c.stamp)
     say(f"{c.mechanism}: {c.promise}")
+    if c.accuracy:
+        say(c.accuracy)
     say(
         f"{facts['rounds']} round(s), {len(release.measurements)} measurement(s), "
         f"{facts['seconds']:.1f} s, {facts['peak_megabytes']:.0f} MB at the most."

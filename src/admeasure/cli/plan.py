@@ -22,6 +22,7 @@ def show(
     name: str | None,
     rows: int | None,
     public: str | None,
+    certify: float | None,
     extra: Sequence[str],
     known: Sequence[str],
     *,
@@ -35,6 +36,7 @@ def show(
         mechanism=mechanism_of(name, extra, known),
         rows=rows,
         public=public,
+        certify=certify,
     )
     if json:
         say_json(made.to_json())

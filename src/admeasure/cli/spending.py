@@ -42,6 +42,12 @@ _Seed = Annotated[
     int | None,
     typer.Option("--seed", metavar="N", help="Repeatable noise, for tests: NOT PRIVATE."),
 ]
+_Certify = Annotated[
+    float | None,
+    typer.Option(
+        "--certify", metavar="SHARE", help="Of the budget, for a certificate of accuracy; 0.05."
+    ),
+]
 _Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")]
 
 
@@ -56,6 +62,7 @@ def plan(
         int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
     ] = None,
     public: _Public = None,
+    certify: _Certify = None,
     *,
     json: Json = False,
 ) -> None:
@@ -73,6 +80,7 @@ def plan(
         mechanism,
         rows,
         public,
+        certify,
         context.args,
         _known(context),
         json=json,
@@ -92,6 +100,7 @@ def fit(
     ledger: _Ledger = None,
     dataset: _Dataset = None,
     seed: _Seed = None,
+    certify: _Certify = None,
     augment: Annotated[
         int | None,
         typer.Option(
@@ -131,6 +140,7 @@ def fit(
             max_seconds=max_seconds,
             cache_codes=cache_codes,
             augment=augment,
+            certify=certify,
         ),
         _known(context),
         profile=profile,

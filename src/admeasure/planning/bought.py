@@ -15,6 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
+from admeasure.planning import certified
 from admeasure.planning.bins import PrivateBins
 from admeasure.planning.division import Item
 from admeasure.planning.mechanism import Mechanism, Outcome
@@ -88,16 +89,21 @@ def foreseen(schema: Schema, budget: Cost) -> tuple[str, ...]:
 
 
 def run(
-    mechanism: Mechanism, curator: Curator, workload: Workload, schema: Schema
+    mechanism: Mechanism,
+    curator: Curator,
+    workload: Workload,
+    schema: Schema,
+    certify: Fraction = certified.NONE,
 ) -> tuple[Schema, Outcome]:
-    """Buy what is open of the schema, then run the mechanism; the schema of its outcome.
+    """Buy what is open of the schema, then run the mechanism, and of what that leaves buy the share
+    `certify` of a certificate; the schema of its outcome.
 
     The curator's source reads the table by `schema.as_read`.
     """
     if not schema.open_columns:
-        return schema, mechanism.run(curator, workload, schema.zeros)
+        return schema, certified.run(mechanism, curator, workload, schema.zeros, certify)
     found = find(curator, schema)
-    outcome = mechanism.run(curator.recoded(found), workload, found.zeros)
+    outcome = certified.run(mechanism, curator.recoded(found), workload, found.zeros, certify)
     notes = (kind.note(", ".join(c.name for c in columns)) for kind, columns in _open(schema))
     return found, replace(outcome, notes=(*outcome.notes, *notes))
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
 from admeasure.families import Model
+from admeasure.measurement import NoisyErrors
 from admeasure.planning.division import Division, Item
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -48,6 +49,8 @@ class Outcome:
     rounds: int
     selections: tuple[Selection, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    errors: NoisyErrors | None = None
+    """Of the model, where a certificate of its accuracy was bought."""
 
 
 @runtime_checkable

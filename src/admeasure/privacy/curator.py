@@ -29,9 +29,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 
@@ -127,6 +128,12 @@ class Curator:
         budget. Releases nothing; the schema follows from what was released."""
         source = Recoded(self._source, schema)
         return Curator(source, self.ledger, self._noise, self.journal, memory=self._memory)
+
+    def within(self, budget: Cost) -> Curator:
+        """The same curator for a part of the budget; what is charged to it is charged here."""
+        part = copy(self)
+        part.ledger, part.budget = self.ledger.part(budget), budget
+        return part
 
     def measure(
         self,
@@ -228,7 +235,8 @@ class Curator:
         self.ledger.charge(cost, str(statistic))
         event = self.journal.next_recorded(asked)
         if event is None:
-            exact = np.asarray(statistic.of(self._counts(statistic.marginals)), dtype=np.int64)
+            tables = _Tables(self._kept.of_step(statistic.marginals), statistic.marginals)
+            exact = np.asarray(statistic.of(tables), dtype=np.int64)
             event = self._noised(asked, exact, sigma)
         return NoisyStatistic(unpack(event["values"]), sigma)
 
@@ -302,6 +310,26 @@ class Curator:
     def _counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         counts = self._kept.of_step(marginals)
         return [counts.of(columns) for columns in marginals]
+
+
+@dataclass(frozen=True)
+class _Tables(Sequence[np.ndarray]):
+    """Exact counts of marginals, each read when it is asked for: all of them may be too many."""
+
+    counts: StepCounts
+    marginals: Sequence[Columns]
+
+    def __len__(self) -> int:
+        return len(self.marginals)
+
+    @overload
+    def __getitem__(self, place: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(place, slice):
+            return [self.counts.of(columns) for columns in self.marginals[place]]
+        return self.counts.of(self.marginals[place])
 
 
 def _longest_record(domain: Domain) -> int:

@@ -32,8 +32,10 @@ class Ledger:
     Fraction(1, 6)
     """
 
-    def __init__(self, total: Cost | Number) -> None:
+    def __init__(self, total: Cost | Number, whole: Ledger | None = None) -> None:
+        """`whole`: the ledger of which this is a part, and which pays for what this one does."""
         self.total: Cost = as_cost(total)
+        self._whole = whole
         self._spent = self.total * 0
         if not self._spent <= self.total:
             raise BudgetError(f"A budget cannot be negative; it is {self.total}.")
@@ -48,8 +50,14 @@ class Ledger:
             raise BudgetError(
                 f"{what} asks for {cost}, but what is left is {self.remaining}, of {self.total}."
             )
+        if self._whole is not None:
+            self._whole.charge(cost, what)
         self._spent += cost
         self._charges.append(Charge(what, cost))
+
+    def part(self, total: Cost | Number) -> Ledger:
+        """A ledger that may spend so much of what is left here, and no more."""
+        return Ledger(total, self)
 
     @property
     def spent(self) -> Cost:

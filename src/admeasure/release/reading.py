@@ -22,7 +22,7 @@ from admeasure.families import HALF_NORMAL, Model
 from admeasure.families.answers import AnswersModel
 from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.registry import MODELS
-from admeasure.measurement import Measurement
+from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
 from admeasure.queries import from_record
 from admeasure.release import store
@@ -32,6 +32,8 @@ from admeasure.workload import Workload
 
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])
 _FACTS = TypeAdapter(dict[str, int | float])
+ERRORS = "errors"
+"""Under what a release keeps the errors of its model: their values, and the scale of the noise."""
 
 
 def parts(folder: Path) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
             "certificate": certificate,
             "facts": _FACTS.validate_python(head["facts"]),
             "log": read_log(files["log.jsonl"]),
+            "errors": _errors(head.get(ERRORS), workload, files),
         }
     except ReleaseError:
         raise
@@ -84,6 +87,18 @@ def _measurements(
             raise ReleaseError(f"The measurement number {i} of the release is not sound.")
         found.append(Measurement(query, array, sigma))
     return tuple(found)
+
+
+def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> NoisyErrors | None:
+    """The certificate of accuracy, where the run bought one."""
+    if sigma is None:
+        return None
+    values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")[ERRORS]
+    marginals, scale = workload.marginals(), float(sigma)
+    fits = values.dtype == np.int64 and values.shape == (1 + len(marginals),)
+    if not (fits and 0 < scale <= LARGEST_SIGMA):
+        raise ReleaseError("The errors that the release states are not sound. Fetch it again.")
+    return NoisyErrors(marginals, values, scale)
 
 
 def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:

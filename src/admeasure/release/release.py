@@ -20,12 +20,13 @@ from admeasure.domain import Columns
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.families import Codes, Model
 from admeasure.limits import Limits
-from admeasure.measurement import Measurement
+from admeasure.measurement import Measurement, NoisyErrors
+from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
 from admeasure.queries import Query, to_record
 from admeasure.release import store
 from admeasure.release.display import Counts, release_html
-from admeasure.release.reading import parts
+from admeasure.release.reading import ERRORS, parts
 from admeasure.release.search import improve, is_quick, target_weights, targets_of
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
@@ -53,6 +54,8 @@ class Release:
     facts: dict[str, Any]
     """rounds and model_megabytes; from `fit` itself also seconds and peak_megabytes"""
     log: tuple[Event, ...] = ()
+    errors: NoisyErrors | None = None
+    """Of the model, where the run bought a certificate of its accuracy."""
     like: Any = None
     """A frame of the caller's type without rows; `sample` answers in the same type."""
 
@@ -190,6 +193,11 @@ class Release:
 
     @property
     def evidence(self) -> Evidence:
+        """What the run released that speaks about its errors."""
+        return self._evidence
+
+    @cached_property
+    def _evidence(self) -> Evidence:
         # Without a private choice the list of measurements was fixed before any noise was drawn.
         adaptive = any(event["event"] in ("choose", "flip") for event in self.log)
         return Evidence(
@@ -199,7 +207,17 @@ class Release:
             self.selections,
             adaptive,
             self.schema.zeros,
+            self.errors,
+            self._shares,
         )
+
+    @property
+    def _shares(self) -> list[float] | None:
+        """What each measurement cost of the whole budget, where the log tells."""
+        spent = [read_cost(e) for e in self.log if e["event"] == "measure"]
+        if len(spent) != len(self.measurements) or not self.certificate.rho > 0:
+            return None
+        return [min(1.0, float(cost) / self.certificate.rho) for cost in spent]
 
     def report(
         self,
@@ -251,6 +269,10 @@ class Release:
         """
         target = Path(path)
         values = {f"m{i}": m.values for i, m in enumerate(self.measurements)}
+        certified = {}
+        if self.errors is not None:
+            values[ERRORS] = self.errors.values
+            certified = {ERRORS: self.errors.sigma}
         files = {
             "schema.toml": self.schema.dumps().encode(),
             "workload.toml": self.workload.dumps().encode(),
@@ -270,6 +292,7 @@ class Release:
                 {"query": to_record(m.query), "sigma": m.sigma} for m in self.measurements
             ],
             "selections": [_selection_record(s) for s in self.selections],
+            **certified,
         }
         store.write_folder(target, files, head, scratch, overwrite=overwrite)
         return target

@@ -47,6 +47,8 @@ def _head(release: Published) -> Iterator[str]:
     yield f"Release of {table.name!r} by {c.mechanism}, admeasure {c.version}, {c.created}"
     if table.description:
         yield table.description
+    if c.accuracy:
+        yield c.accuracy
     yield from _title("What is promised")
     yield c.promise
     yield f"Noise: {c.noise}."

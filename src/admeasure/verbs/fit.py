@@ -11,19 +11,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from admeasure import __version__
+from admeasure.bounds import Evidence
 from admeasure.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.auto import Auto
-from admeasure.planning import bought
+from admeasure.planning import bought, certified
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries, options_of
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
@@ -52,13 +54,18 @@ class FitRequest(Request):
 
     mechanism: Mechanism
     limits: Limits = field(default=Limits())
+    certify: Fraction = certified.NONE
+    """The share of the budget that buys the errors of the model."""
     notes: tuple[str, ...] = ()
     """What the certificate should say of the request, before what the run has to say."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.mechanism.check(self.schema.domain, self.workload, self.schema.zeros)
-        needs = self.mechanism.needs(self.schema.domain, self.workload)
+        domain, workload = self.schema.domain, self.workload
+        self.mechanism.check(domain, workload, self.schema.zeros)
+        certified.check(domain, workload, self.certify)
+        needs = self.mechanism.needs(domain, workload)
+        needs = max(needs, certified.needs(domain, workload, self.certify))
         self.limits.require(needs, self.mechanism.name)
 
     @property
@@ -72,6 +79,9 @@ class FitRequest(Request):
     @property
     def options(self) -> dict[str, Any]:
         return options_of(self.mechanism)
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | ({"certify": str(self.certify)} if self.certify else {})
 
 
 def fit(
@@ -87,6 +97,7 @@ def fit(
     charge_to: ChargeTo | None = None,
     seed: int | None = None,
     resume: bool = False,
+    certify: float | None = None,
     limits: Limits | Watch | None = None,
     cache: str | Path | None = None,
     listeners: tuple[Callable[[Event], None], ...] = (),
@@ -107,6 +118,10 @@ def fit(
     user's own, for a mechanism that can learn from one (gem).
 
     `public` is a table that needs no protection, for a mechanism that learns from one.
+
+    `certify` is the share of the budget that buys, as a last step, how far the model is from the
+    table: the L1 error of each marginal of the workload and their mean, with noise
+    (`admeasure.privacy.workload_errors`). Bounds and intervals use it.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
     one of its `limits` stops with `LimitReached`, charged for what it spent; it can be resumed. A
@@ -146,6 +161,7 @@ def fit(
             seed=seed,
             charge_to=charge_to,
             limits=watch.limits,
+            certify=certified.share_of(certify),
             notes=choice.notes,
         )
     run = Run(request, None if out is None else Path(out), resume=resume)
@@ -175,7 +191,7 @@ def fit(
             memory = Memory(watch.limits.keeping_bytes(HOST_BYTES))
             curator = Curator(source, run.ledger, request.noise(), journal, memory=memory)
             with watch.armed(strict=source.in_memory):
-                found, outcome = bought.run(mechanism, curator, workload, schema)
+                found, outcome = bought.run(mechanism, curator, workload, schema, request.certify)
                 if found is not schema:
                     request = replace(request, schema=found)
                 release = _release(request, outcome, curator, watch)
@@ -265,6 +281,7 @@ def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Wat
             if e["event"] == "measure"
         ),
         selections=outcome.selections,
+        errors=outcome.errors,
         certificate=_certificate(request, outcome, curator.ledger),
         facts={
             "rounds": outcome.rounds,
@@ -304,7 +321,17 @@ def _certificate(request: FitRequest, outcome: Outcome, ledger: Ledger) -> Certi
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,
         notes=(*request.notes, *outcome.notes),
+        accuracy=_accuracy(request, outcome),
     )
+
+
+def _accuracy(request: FitRequest, outcome: Outcome) -> str:
+    """What the run knows of its mean error, where it bought that."""
+    known = Evidence(request.schema.domain, outcome.model, (), (), errors=outcome.errors)
+    mean = known.mean_error(0.95)
+    if mean is None:
+        return ""
+    return mean.in_words(len(request.workload.marginals()), outcome.model.total)
 
 
 def _warn_of_delta(delta: float, rows: int | None) -> None:

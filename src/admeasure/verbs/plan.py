@@ -10,7 +10,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
-from admeasure.planning import bought
+from admeasure.planning import bought, certified
 from admeasure.privacy.cost import Cost
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
@@ -69,13 +69,14 @@ def plan(
     options: Mapping[str, str] | None = None,
     rows: int | None = None,
     public: Any = None,
+    certify: float | None = None,
 ) -> Planned:
     """How the budget would be divided, expected error, memory and time. Touches no private data.
 
     `mechanism` may be a name, with `options` as texts; where none is given, public facts choose.
-    `rows` is about how many the table has, if that is public; the schema may say it too. What `fit`
-    would refuse is refused here, but for want of memory, which is noted: the plan may be for
-    another machine.
+    `rows` is about how many the table has, if that is public; the schema may say it too. `certify`
+    is as in `fit`. What `fit` would refuse is refused here, but for want of memory, which is noted:
+    the plan may be for another machine.
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
@@ -88,11 +89,14 @@ def plan(
     rows = rows or schema.table.rows
     budget = bought.budget(schema, epsilon, delta)
     items, left = bought.divide(schema, budget)
+    share = certified.share_of(certify)
+    certified.check(schema.domain, asked, share)
+    last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
     made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
-    if items:
-        notes = (*made.notes, *bought.foreseen(schema, budget))
-        made = replace(made, items=(*items, *made.items), notes=notes)
-    least = chosen.needs(schema.domain, asked)
+    if items or last:
+        said = (*bought.foreseen(schema, budget), *certified.foreseen(asked, last))
+        made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
+    least = max(chosen.needs(schema.domain, asked), certified.needs(schema.domain, asked, share))
     made = replace(made, megabytes=max(made.megabytes, least), notes=(*choice.notes, *made.notes))
     if least > Limits().room():
         made = replace(made, notes=(*made.notes, TOO_LARGE))

@@ -1,7 +1,7 @@
 // A finished run: questions as they are typed, tables, conclusions.
 import { $, $$, at, bar, data, later, make, percent, post, queued, small, whole } from "./tools.js";
 
-const KINDS = { supported: "its columns were measured together", unsupported: "bounded by what was measured instead", trivial: "nothing is known beyond the number of rows" };
+const KINDS = { supported: "its columns were measured together", certified: "its error was bought with the release", unsupported: "bounded by what was measured instead", trivial: "nothing is known beyond the number of rows" };
 let base, columns;
 const conditions = [];
 

@@ -1,0 +1,160 @@
+"""Intervals that do not contradict each other, and the certificate of accuracy: docs/bounds.md."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from admeasure.bounds import Evidence
+from admeasure.domain import canonical
+from admeasure.measurement import Measurement
+from admeasure.mechanisms import build
+from admeasure.planning import certified
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.journal import unpack
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.queries import AtLeast, Query, ThresholdCell, Where, from_record
+from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.workload import Question, parse_workload
+
+LEVELS = {"a": 2, "b": 3, "c": 5, "d": 4}
+SCHEMA = Schema.coded("toy", LEVELS)
+MECHANISMS = ("aim", "aim-plus", "mst", "privbayes", "gaussian", "independent", "mwem", "all-zero")
+
+
+def table_of(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 60, rows)
+    rate = {"a": 0.9, "b": 0.7, "c": 0.5, "d": 0.95}
+    return {
+        c: np.where(rng.random(rows) < rate[c], hidden, rng.integers(0, 60, rows)) % n
+        for c, n in LEVELS.items()
+    }
+
+
+SOURCE = MemorySource.from_codes(table_of(2000), SCHEMA)
+
+
+def evidence_of(
+    mechanism: str, rho: Fraction, seed: int, share: Fraction, workload: str = "all-3way"
+) -> Evidence:
+    """What a run with a certificate leaves, from the curator's own record."""
+    parsed = parse_workload(workload, SCHEMA.domain)
+    curator = Curator(SOURCE, Ledger(rho), SeededNoise(seed))
+    outcome = certified.run(build(mechanism), curator, parsed, (), share)
+    events = [e for e in curator.journal.events if e["event"] == "measure"]
+    return Evidence(
+        SCHEMA.domain,
+        outcome.model,
+        tuple(
+            Measurement(from_record(e["query"]), unpack(e["values"]), e["sigma"]) for e in events
+        ),
+        outcome.selections,
+        any(e["event"] in ("choose", "flip") for e in curator.journal.events),
+        (),
+        outcome.errors,
+        [float(Fraction(e["rho"]) / rho) for e in events],
+    )
+
+
+def random_where(rng: np.random.Generator, most: int) -> dict[str, set[int]]:
+    columns = rng.permutation(list(LEVELS))[: rng.integers(1, most + 1)]
+    return {
+        str(c): {int(k) for k in np.flatnonzero(rng.random(LEVELS[c]) < 0.6)} or {0}
+        for c in columns
+    }
+
+
+def weaker(rng: np.random.Generator, where: dict[str, set[int]]) -> dict[str, set[int]]:
+    """Conditions that follow from these: some dropped, some with more levels."""
+    kept = {c: set(v) for c, v in where.items() if rng.random() < 0.7} or dict(where)
+    return {
+        c: v | {int(k) for k in np.flatnonzero(rng.random(LEVELS[c]) < 0.3)}
+        for c, v in kept.items()
+    }
+
+
+def asked(where: dict[str, set[int]]) -> Question:
+    return Question("q", Where(list(where), list(where.values())))
+
+
+def implied_pairs(
+    rng: np.random.Generator, count: int, most: int
+) -> list[tuple[Question, Question]]:
+    found = []
+    for _ in range(count):
+        where = random_where(rng, most)
+        stronger, other = asked(where), asked(weaker(rng, where))
+        if len(where) > 1 and rng.random() < 0.2:  # all of the conditions, and all but one
+            columns, codes = list(where), list(where.values())
+            other = Question("q", AtLeast(columns, codes, len(columns) - 1))
+        found.append((stronger, other))
+    return found
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 20)], ids=["plain", "certified"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_answer_lies_above_that_of_a_weaker_condition(mechanism, share, times):
+    pairs = times(60, 1250)
+    rng = np.random.default_rng(len(mechanism))
+    for seed in range(2):
+        evidence = evidence_of(mechanism, Fraction(1, 30), seed, share)
+        # Answers without a model are of what was measured together, three columns at the most.
+        drawn = implied_pairs(rng, pairs // 2, 3 if mechanism == "gaussian" else 4)
+        answers = evidence.answers([q for pair in drawn for q in pair], 0.95)
+        for first, second in zip(answers[::2], answers[1::2], strict=True):
+            assert first.low <= first.value <= first.high
+            assert first.high <= second.high + 1e-6
+
+
+COUNTS: list[Query] = [
+    Where(("a", "b"), [{0}, {1}]),
+    Where(("b", "c", "d"), [{0, 1}, {1, 2, 3}, {0}]),
+    ThresholdCell(("a", "c", "d"), 2, (1, 0, 2)),
+    AtLeast(("b", "c", "d"), [{0}, {1, 2}, {0, 1}], 2),
+    Where(("c",), [{4, 2}]),
+    Where(("a", "c", "d"), [{1}, {0}, {3}]),
+]
+
+
+@cache
+def truths(workload: str) -> tuple[dict, dict]:
+    marginals = parse_workload(workload, SCHEMA.domain).closure()
+    tables = dict(zip(marginals, SOURCE.counts(marginals), strict=True))
+    return tables, {q: float(q.answer(tables[canonical(q.columns)])) for q in COUNTS}
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [Fraction(1, 200), Fraction(2)], ids=float)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_certified_bounds_and_intervals_hold_as_often_as_stated(mechanism, rho, times):
+    """Six counts (single cells, sums, thresholds), the L1 bound of every marginal from both sides
+    and the mean error, at 80%, each over all runs. False alarms: below 1e-7 for each, so below
+    1e-5 in all."""
+    runs = times(4 if mechanism in ("mwem", "aim-plus") else 12, 65)
+    tables, counts = truths("all-3way")
+    missed: dict[object, int] = dict.fromkeys([*tables, *counts, "mean"], 0)
+    for seed in range(runs):
+        evidence = evidence_of(mechanism, rho, 1000 + seed, Fraction(1, 10))
+        believed = dict(zip(tables, evidence.model.marginals(list(tables)), strict=True))
+        errors = {r: float(np.abs(tables[r] - believed[r]).sum()) for r in tables}
+        for r, bound in evidence.bounds(list(tables), 0.8).items():
+            missed[r] += not bound.low <= errors[r] + 1e-9 <= bound.error + 2e-9
+        for a in evidence.answers([Question(str(q), q) for q in COUNTS], 0.8):
+            missed[a.query] += not a.low - 1e-9 <= counts[a.query] <= a.high + 1e-9
+        assert evidence.errors is not None
+        mean, true = (
+            evidence.mean_error(0.8),
+            np.mean([errors[r] for r in evidence.errors.marginals]),
+        )
+        assert mean is not None
+        missed["mean"] += not mean.low <= true <= mean.high
+    for what, times_missed in missed.items():
+        assert times_missed <= binom.isf(1e-7, runs, 0.2), what

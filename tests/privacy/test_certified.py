@@ -1,0 +1,209 @@
+"""The certificate of accuracy: what it costs is kept back and spent, it moves no further between
+neighbours than declared, survives a kill, and is what the log says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from admeasure.auditing.release import audit_release
+from admeasure.auditing.replay import compare
+from admeasure.errors import BudgetError, ResourceError, UsageError
+from admeasure.measurement import NoisyErrors, mean_factor
+from admeasure.mechanisms import REGISTRY, Mechanism, build
+from admeasure.planning import certified
+from admeasure.privacy.curator import Curator
+from admeasure.privacy.journal import unpack
+from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.workload_errors import WorkloadErrors
+from admeasure.queries import Marginal, Threshold
+from admeasure.release import Release
+from admeasure.schema import Schema
+from admeasure.sources.memory import MemorySource
+from admeasure.unit import Neighbours, Unit
+from admeasure.verbs.fit import fit
+from admeasure.verbs.plan import plan
+from admeasure.workload import Workload, parse_workload
+
+LEVELS = {"a": 3, "b": 2, "c": 2}
+SCHEMA = Schema.coded("toy", LEVELS)
+FRAGILE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+ROWS = {c: np.random.default_rng(0).integers(0, n, 400) for c, n in LEVELS.items()}
+
+
+@dataclass(frozen=True)
+class Certifying:
+    """A mechanism with its last step, for whoever runs mechanisms."""
+
+    mechanism: Mechanism
+    share: Fraction = Fraction(1, 10)
+
+    def run(self, curator, workload, zeros):
+        return certified.run(self.mechanism, curator, workload, zeros, self.share)
+
+
+def source(relation: Neighbours, rows: list[tuple[int, ...]]) -> MemorySource:
+    privacy = SCHEMA.privacy.model_copy(update={"neighbours": relation.value})
+    schema = SCHEMA.model_copy(update={"privacy": privacy})
+    columns = np.array(rows).T
+    return MemorySource.from_codes(dict(zip(LEVELS, columns, strict=True)), schema)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize("name", REGISTRY)
+def test_with_a_certificate_neighbours_differ_by_no_more_than_declared(
+    name, relation, small, served, tally, times
+):
+    mechanism = small(name, SCHEMA)
+    seeds = count()
+    row = st.tuples(*(st.integers(0, n - 1) for n in LEVELS.values()))
+    examples = times(2, 30)
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=FRAGILE, database=None)
+    @given(st.lists(row, min_size=1, max_size=8), row, row)
+    def over_random_tables(others, one, other):
+        before = [*others, one] if relation is Neighbours.REPLACE else others
+        pair = source(relation, before), source(relation, [*others, other])
+        workload = served(mechanism, SCHEMA)
+        certifying: Mechanism = Certifying(mechanism)  # type: ignore[assignment]
+        found = compare(certifying, workload, *pair, Fraction(1, 2), SeededNoise(next(seeds)))
+        assert found.faults == ()
+        assert found.moves[-1].event["event"] == "statistic"
+
+    over_random_tables()
+    tally("neighbour replay: pairs compared with a certificate", examples)
+
+
+class Believed:
+    """A model that answers what it is told."""
+
+    def __init__(self, answers: list[np.ndarray]) -> None:
+        self.answers = answers
+
+    def marginals(self, columns):
+        return self.answers[: len(columns)]
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_errors_move_by_no_more_than_stated_in_the_arithmetic_used(relation, times):
+    """Adversarial answers (halfway between points of the grid, tiny, huge, negative)."""
+    rng = np.random.default_rng(1)
+    domain = Schema.coded("toy", {"a": 4, "b": 3}).domain
+    weights = {Marginal(("a",)): 0.1, Marginal(("b",)): 3.0, Marginal(("a", "b")): 1e-3}
+    workload = Workload(weights)
+    nearest = 0.0
+    for _ in range(times(500, 20_000)):
+        unit = Unit(relation, int(rng.integers(1, 4)))
+        shapes = [domain.shape(r) for r in workload.marginals()]
+        scale = 10.0 ** rng.integers(-9, 6)
+        model = Believed([(rng.integers(-(2**12), 2**12, s) + 0.5) / 4096 * scale for s in shapes])
+        joint = rng.integers(0, 50, (4, 3))
+        own = [np.zeros((4, 3), np.int64), np.zeros((4, 3), np.int64)]
+        own[1][rng.integers(4), rng.integers(3)] = unit.max_rows
+        if relation is Neighbours.REPLACE:
+            own[0][rng.integers(4), rng.integers(3)] = unit.max_rows
+        statistic = WorkloadErrors(model, workload, domain)  # type: ignore[arg-type]
+        found = [statistic.of([t.sum(1), t.sum(0), t]) for t in (joint + own[0], joint + own[1])]
+        moved = np.abs(found[1] - found[0]).astype(object)
+        assert (moved[1:] <= unit.rows_changed).all()
+        assert moved[0] <= mean_factor(3) * unit.rows_changed
+        squared = int((moved**2).sum())
+        assert squared <= statistic.l2_squared(unit)
+        nearest = max(nearest, squared / statistic.l2_squared(unit))
+    assert nearest == 1.0  # the search reaches what is allowed
+
+
+def test_the_errors_are_those_of_the_model_and_their_weighted_mean():
+    domain = Schema.coded("toy", {"a": 2, "b": 2}).domain
+    workload = Workload({Marginal(("a",)): 1.0, Marginal(("b",)): 3.0})
+    model = Believed([np.array([10.0, 4.25]), np.array([0.0, 0.0])])
+    statistic = WorkloadErrors(model, workload, domain)  # type: ignore[arg-type]
+    values = statistic.of([np.array([12, 4]), np.array([6, 10])])
+    # 2.25 and 16 rows; (2.25 + 3 * 16) / 4 = 12.5625
+    assert values.tolist() == [12, 2, 16]
+
+
+def test_what_is_kept_back_is_what_the_plan_says_and_what_is_spent():
+    planned = plan(SCHEMA, workload="all-2way", epsilon=1, delta=1e-6, certify=0.05)
+    (last,) = [i for i in planned.plan.items if i.what.startswith("errors of")]
+    assert float(last.total.ratio(planned.budget)) == pytest.approx(0.05)
+    release = fit(ROWS, SCHEMA, workload="all-2way", epsilon=1, delta=1e-6, certify=0.05)
+    (charged,) = [c for c in release.certificate.charges if c.what == last.what]
+    assert charged.rho == float(last.cost)
+    assert release.errors is not None
+    assert release.errors.sigma == last.sigma
+    assert "Mean error" in release.certificate.accuracy
+
+
+def test_a_part_of_a_ledger_spends_of_the_whole_and_no_more_than_its_own():
+    whole = Ledger(Fraction(1))
+    part = whole.part(Fraction(1, 2))
+    part.charge(Fraction(1, 4), "x")
+    assert whole.remaining.rho == Fraction(3, 4)  # type: ignore[attr-defined]
+    with pytest.raises(BudgetError):
+        part.charge(Fraction(1, 2), "y")
+    whole.charge(Fraction(5, 8), "z")
+    with pytest.raises(BudgetError):  # the whole has less left than the part may spend
+        part.charge(Fraction(1, 4), "y")
+    assert part.remaining.rho == Fraction(1, 4)  # type: ignore[attr-defined]
+
+
+def test_a_run_that_ends_after_its_certificate_was_drawn_keeps_it(tmp_path):
+    seen = []
+
+    def stop(event):
+        if event["event"] == "statistic":
+            seen.append(unpack(event["values"]))
+            raise KeyboardInterrupt
+
+    given = {"workload": "all-2way", "mechanism": build("mst"), "epsilon": 1, "delta": 1e-6}
+    out = tmp_path / "release"
+    with pytest.raises(KeyboardInterrupt):
+        fit(ROWS, SCHEMA, **given, certify=0.1, out=out, listeners=(stop,))
+    with pytest.raises(UsageError, match="certify"):
+        fit(ROWS, SCHEMA, **given, certify=0.2, out=out, resume=True)
+    release = fit(ROWS, SCHEMA, **given, certify=0.1, out=out, resume=True)
+    assert release.errors is not None
+    assert len(seen) == 1
+    np.testing.assert_array_equal(release.errors.values, seen[0])
+    assert audit_release(out).holds
+
+
+def test_an_audit_finds_errors_that_are_not_those_of_the_log(tmp_path):
+    release = fit(ROWS, SCHEMA, workload="all-2way", epsilon=1, delta=1e-6, certify=0.1)
+    release.save(tmp_path / "sound")
+    assert audit_release(tmp_path / "sound").holds
+    assert release.errors is not None
+    loaded = Release.load(tmp_path / "sound")
+    assert loaded.errors is not None
+    np.testing.assert_array_equal(loaded.errors.values, release.errors.values)
+    better = NoisyErrors(release.errors.marginals, release.errors.values - 1, release.errors.sigma)
+    replace(release, errors=better).save(tmp_path / "better")
+    assert not audit_release(tmp_path / "better").holds
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 7.0, float("nan")])
+def test_a_share_that_is_none_is_refused(share):
+    with pytest.raises(UsageError, match="share for the accuracy certificate"):
+        plan(SCHEMA, workload="all-2way", epsilon=1, certify=share)
+
+
+def test_marginals_that_cannot_be_counted_are_refused_before_anything_is_charged():
+    schema = Schema.coded("wide", {"a": 1000, "b": 1000, "c": 1000})
+    with pytest.raises(ResourceError, match="certify"):
+        certified.check(schema.domain, parse_workload("all-3way", schema.domain), Fraction(1, 10))
+
+
+def test_thresholds_are_certified_by_the_marginals_that_they_read():
+    workload = Workload([Threshold(("a", "b"), 1)])
+    curator = Curator(MemorySource.from_codes(ROWS, SCHEMA), Ledger(50), SeededNoise(0))
+    outcome = certified.run(build("independent"), curator, workload, (), Fraction(1, 2))
+    assert outcome.errors is not None
+    assert outcome.errors.marginals == (("a", "b"),)
