@@ -6,6 +6,7 @@ of them, not when the suite is collected.
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import importlib.util
 import os
@@ -24,6 +25,7 @@ from admeasure.schema.model import Schema
 from admeasure.sources import Source
 
 Values = dict[str, list[Any]]
+SPARK = Path(__file__).parents[1] / "spark"
 Factory = Callable[[Values, Schema, Path], Source]
 
 
@@ -44,27 +46,63 @@ def need_spark() -> None:
         (pytest.fail if os.environ.get("ADMEASURE_NEEDS_SPARK") == "1" else pytest.skip)(reason)
 
 
+def home(folder: Path) -> Path:
+    """Spark's own folder by links: the workers of a local cluster write into it."""
+    import pyspark
+
+    links = folder / "home"
+    links.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (links / entry.name).symlink_to(entry)
+    return links
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        "SPARK_HOME": str(home(folder)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(SPARK), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+
+
+def started(master: str, folder: Path, **settings: str) -> Any:
+    """A session on this machine alone. Its code is compiled quickly rather than well, since most of
+    what the tests ask for runs once."""
+    from pyspark.sql import SparkSession
+
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": quick,
+        "spark.executor.extraJavaOptions": quick,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(folder),
+        "spark.python.daemon.module": "quick_daemon",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **settings,
+    }
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
 def session() -> Any:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("contract")
-    settings = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "admeasure-no-warehouse")),
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("OFF")
-    return found
+    folder = Path(tempfile.mkdtemp(prefix="admeasure-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ.update(environment(folder))
+    return started("local[2]", folder)
 
 
 def _type(values: list[Any]) -> pa.DataType | None:

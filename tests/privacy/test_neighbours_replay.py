@@ -125,12 +125,14 @@ def test_every_kind_of_fault_that_is_known_has_a_broken_mechanism():
 
 @pytest.mark.parametrize("factory", sources())
 def test_no_source_lets_one_person_move_a_count_further_than_the_unit_says(
-    factory, tmp_path, tally
+    factory, tmp_path, request, times, tally
 ):
     """Whatever a person's rows and whatever their number: the source keeps at most max_rows."""
     folders = count()
+    slow = request.node.get_closest_marker("spark") is not None
+    examples = times(2, 8) if slow else 8
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=FRAGILE, database=None)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=FRAGILE, database=None)
     @given(st.data())
     def over_random_tables(data):
         relation, max_rows = data.draw(st.sampled_from([u for u in UNITS if u[1] > 1]))
