@@ -5,6 +5,7 @@ Exact and private, like every count of a source.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,3 +41,11 @@ class SparseCounts:
         table = np.zeros(domain.cells(self.columns), np.int64)
         table[self.positions(domain)] = self.counts
         return table.reshape(domain.shape(self.columns))
+
+
+@dataclass(frozen=True, eq=False)
+class TextCounts:
+    """How many units hold each of some texts."""
+
+    texts: Sequence[str]
+    counts: np.ndarray

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from admeasure.privacy.noise import Noise
+from admeasure.sparse import TextCounts
 
 
 class Draws(ABC):
@@ -27,6 +29,12 @@ class Draws(ABC):
 
     def discrete_laplace(self, scale: float, size: int) -> np.ndarray:
         return self.draw("discrete_laplace", scale, size, None)
+
+    @abstractmethod
+    def passing(
+        self, blocks: Iterable[TextCounts], sigma: float, least: int, most: int
+    ) -> list[str]:
+        """Texts that pass a threshold: not of a fixed size, so watched by itself."""
 
     def exponential_choice(self, scores: Any, step: Fraction) -> int:
         return self.top(scores, step, 1)[0]

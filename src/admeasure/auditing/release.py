@@ -16,10 +16,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from admeasure.auditing.thresholds import is_worth
 from admeasure.certificate import lines
 from admeasure.errors import ReleaseError
 from admeasure.privacy.convert import delta_of
 from admeasure.privacy.cost import Zcdp
+from admeasure.privacy.found_levels import FoundLevels
 from admeasure.privacy.journal import Event
 from admeasure.privacy.ledger import Charge
 from admeasure.privacy.workload_errors import WorkloadErrors
@@ -127,7 +129,7 @@ def _intents(release: Release) -> Iterator[str]:
         open_intents[asked] -= 1
 
 
-_RESULTS = ("event", "of", "sha256", "chosen")
+_RESULTS = ("event", "of", "sha256", "chosen", "found")
 
 
 def _asked(event: Event, kind: str) -> str:
@@ -138,17 +140,31 @@ def _noise(release: Release) -> Iterator[str]:
     """l2_squared / (2 sigma^2) <= rho, and l2_squared is what the schema's unit implies."""
     domain, unit = release.schema.domain, release.schema.unit
     for i, event in enumerate(release.log):
-        if event["event"] not in ("measure", "statistic"):
+        if event["event"] not in ("measure", "statistic", "find"):
             continue
         stated = event["l2_squared"]
         true = stated
         if event["event"] == "measure":
             true = from_record(event["query"]).sensitivity(domain, unit).l2_squared
+        if event["event"] == "find":
+            true = unit.rows_changed
         sigma, rho = Fraction(event["sigma"]), Fraction(event["rho"])
         if stated != true:
             yield f"event {i}: the squared sensitivity is {true}, not {stated}"
         if true < 1 or sigma <= 0 or true > 2 * sigma**2 * rho:
             yield f"event {i}: sigma {event['sigma']:.6g} costs more than its rho"
+
+
+def _found(release: Release) -> Iterator[str]:
+    """Thresholds are worth their share of delta, and what was found is what the schema has."""
+    for i, event in enumerate(release.log):
+        if event["event"] != "find":
+            continue
+        if not is_worth(event):
+            yield f"event {i}: the threshold {event['threshold']} costs more than its delta"
+        levels = [c.listed for c in release.schema.columns if c.name == event["column"]]
+        if [list(listed or ()) for listed in levels] != [sorted(event["found"])]:
+            yield f"event {i}: the schema has other levels than were found"
 
 
 def _choices(release: Release) -> Iterator[str]:
@@ -189,6 +205,8 @@ def _charge(event: Event) -> Charge:
             what = f"measurement of {from_record(event['query'])}"
         case "statistic":
             what = event["what"]
+        case "find":
+            what = str(FoundLevels(event["column"]))
         case "choose":
             what = f"choice of {event['k']} among {event['candidates']} candidates"
         case "flip":
@@ -255,6 +273,7 @@ _CHECKS: dict[str, Callable[[Release], Iterator[str]]] = {
     "every result was announced before it was drawn": _intents,
     "every noise scale is worth its rho": _noise,
     "every choice is worth its rho": _choices,
+    "levels that were found are worth their delta": _found,
     "the spends add up to the certificate": _spends,
     "rho and (epsilon, delta) agree": _conversion,
     "the measurements are those of the log": _measurements,

@@ -16,27 +16,32 @@ The checks, by the name that a fault carries:
     score        no score moved by more than its declared sensitivity
     range        the scores of one choice, times the step of the exponential mechanism, moved within
                  a range of epsilon: what bounded range, and so epsilon^2/8-zCDP, really needs
+    threshold    texts that only one of the tables holds are as few, as rare and as unlikely to be
+                 found as their share of delta says; what is found is what passes, and no more
     charge       the ledger fell by exactly what was recorded
     outcome      the same model, notes and selections, bit for bit
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from admeasure.auditing.draws import Draws, Misoffered, drawn
+from admeasure.auditing.thresholds import found_by, is_worth, keyed
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.privacy.cost import Cost, Number, Zcdp, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Journal, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
+from admeasure.schema.found_levels import MOST_FOUND
 from admeasure.sources import Source
+from admeasure.sparse import TextCounts
 from admeasure.workload import Workload
 
 
@@ -122,13 +127,14 @@ class _Diverged(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    """One draw: with what arguments, on which scores, with what result."""
+    """One draw: with what arguments, on which scores (or counts of texts), with what result."""
 
     kind: str
     scale: float | Fraction
     count: int
     scores: np.ndarray | None
     drawn: Any
+    texts: dict[str, int] = field(default_factory=dict)
 
     def asks_the_same(self, kind: str, scale: float | Fraction, count: int, size: int) -> bool:
         own = 0 if self.scores is None else len(self.scores)
@@ -153,6 +159,15 @@ class _Recording(Draws):
         result = drawn(self._noise, kind, scale, count, scores)
         self.calls.append(_Call(kind, scale, count, scores, result))
         return result
+
+    def passing(
+        self, blocks: Iterable[TextCounts], sigma: float, least: int, most: int
+    ) -> list[str]:
+        held = keyed(blocks)
+        noise = self._noise.discrete_gaussian(sigma, len(held)).tolist()
+        drawn = dict(zip(held, noise, strict=True))
+        self.calls.append(_Call("passing", sigma, least, None, drawn, held))
+        return found_by(held, drawn, least, most)
 
 
 class _Counting(Journal):
@@ -195,6 +210,24 @@ class _Replay(Draws):
         self.last = call, moved
         return call.drawn
 
+    def passing(
+        self, blocks: Iterable[TextCounts], sigma: float, least: int, most: int
+    ) -> list[str]:
+        """Texts that both tables hold have the noise of the first run, and others are not found:
+        what may go wrong with them is looked at in `_Following`."""
+        if self.place >= len(self._calls):
+            raise self.diverged("one draw more: passing")
+        call, held = self._calls[self.place], keyed(blocks)
+        if not call.asks_the_same("passing", sigma, least, 0):
+            raise self.diverged(f"another draw: passing for {call.kind}, or another threshold")
+        self.place += 1
+        self.last = replace(call, texts=held), None
+        return found_by({t: n for t, n in held.items() if t in call.drawn}, call.drawn, least, most)
+
+    def before(self) -> _Call:
+        """The draw of the first run that the last one is compared with."""
+        return self._calls[self.place - 1]
+
     def diverged(self, what: str) -> _Diverged:
         self.faults.append(Fault("path", what))
         return _Diverged()
@@ -221,6 +254,8 @@ class _Following(Journal):
         call, moved = self._replay.last
         if "values" in result:
             moved = self._measured(asked, unpack(result["values"]), unpack(found["values"]))
+        elif "found" in result:
+            moved = self._found(asked, found, call)
         elif moved is not None:
             self._chosen(asked, result, found, moved, Fraction(call.scale))
         else:
@@ -248,6 +283,26 @@ class _Following(Journal):
         spread = step * (max(moved) - min(moved))
         if spread > Fraction(asked["epsilon"]):
             self._fault("range", f"the log-odds spread by {float(spread):.4g} > epsilon")
+
+    def _found(self, asked: Event, found: Event, call: _Call) -> np.ndarray:
+        """The counts of texts that both tables hold moved within the sensitivity; of those that one
+        alone holds there are few, each held by one unit, and none was found."""
+        here, there = self._replay.before().texts, call.texts
+        common = sorted(here.keys() & there.keys())
+        moved = np.array([there[text] - here[text] for text in common], np.int64)
+        squared = int((moved**2).sum())
+        if squared > asked["l2_squared"]:
+            self._fault("sensitivity", f"squared L2 distance {squared} > {asked['l2_squared']}")
+        alone = {**here, **there}.keys() - set(common)
+        if len(alone) > asked["l2_squared"]:
+            self._fault("threshold", "more texts are held by one table alone than may differ")
+        if any({**here, **there}[text] > 1 for text in alone):
+            self._fault("threshold", "a text of one table alone is held by more than one unit")
+        if found["found"] != found_by(here, call.drawn, asked["threshold"], MOST_FOUND):
+            self._fault("threshold", "what is found is not what passes, in alphabetical order")
+        if alone & set(found["found"]):
+            self._fault("threshold", "a text was found that one table alone holds")
+        return moved
 
     def _fault(self, check: str, what: str) -> None:
         self._replay.faults.append(Fault(check, what))
@@ -281,8 +336,10 @@ def _own_faults(first: _Recording, spent: Cost) -> list[Fault]:
 
 
 def _paid(event: Event, call: _Call) -> bool:
-    """Whether the draw has the scale that the event declares, and that is worth its rho."""
+    """Whether the draw has the scale that the event declares, and that is worth its cost."""
     rho = Fraction(event["rho"])
+    if "threshold" in event:
+        return is_worth(event) and (call.scale, call.count) == (event["sigma"], event["threshold"])
     if "l2_squared" in event:
         sigma = Fraction(event["sigma"])
         right = call.kind == "discrete_gaussian" and call.scale == event["sigma"]

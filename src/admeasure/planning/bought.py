@@ -17,6 +17,7 @@ from typing import Protocol
 
 from admeasure.planning import certified
 from admeasure.planning.bins import PrivateBins
+from admeasure.planning.categories import PrivateCategories
 from admeasure.planning.division import Item
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.cost import Cost, budget_of
@@ -61,7 +62,7 @@ class Private(Protocol):
         ...
 
 
-PRIVATE: tuple[Private, ...] = (PrivateBins(),)
+PRIVATE: tuple[Private, ...] = (PrivateBins(), PrivateCategories())
 
 
 def budget(schema: Schema, epsilon: float, delta: float) -> Cost:

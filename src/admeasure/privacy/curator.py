@@ -19,6 +19,9 @@ used:
   with ε = sqrt(2 rho) rounded down; for the same rho `choose` may use twice that ε.
 - `statistic`: integers that are no linear map of one marginal, plus discrete Gaussian noise. Their
   L2 sensitivity is proved where the statistic is defined. Charged as `measure` is.
+- `find`: which texts of a column so many units hold that their noisy number passes a threshold.
+  Sensitivity and threshold are proved in `found_levels`. Charged: rho, and a share of delta for the
+  chance that a text is found which one unit alone holds.
 
 Under add/remove the number of rows is private, and `rows` charges for it. Under replace with one
 row for each person it is public by definition and `rows` gives it exactly.
@@ -37,9 +40,11 @@ from typing import TYPE_CHECKING, Protocol, overload
 import numpy as np
 
 from admeasure.domain import Columns, Domain
+from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost, Number, as_cost
 from admeasure.privacy.counts import KeptCounts, StepCounts
+from admeasure.privacy.found_levels import FoundLevels
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
@@ -58,6 +63,7 @@ from admeasure.queries import (
     to_record,
 )
 from admeasure.schema import Schema
+from admeasure.sources import HoldsTexts
 from admeasure.unit import Unit
 
 if TYPE_CHECKING:
@@ -124,9 +130,11 @@ class Curator:
         return self.ledger.remaining
 
     def recoded(self, schema: Schema) -> Curator:
-        """A curator of the same table in the coarser levels of `schema`, for what is left of the
-        budget. Releases nothing; the schema follows from what was released."""
-        source = Recoded(self._source, schema)
+        """A curator of the same table in the levels of `schema`, for what is left of the budget: in
+        coarser ones by adding up, in texts that were found by reading it again. Releases nothing;
+        the schema follows from what was released."""
+        held = self._source
+        source = held.by(schema) if isinstance(held, HoldsTexts) else Recoded(held, schema)
         return Curator(source, self.ledger, self._noise, self.journal, memory=self._memory)
 
     def within(self, budget: Cost) -> Curator:
@@ -239,6 +247,31 @@ class Curator:
             exact = np.asarray(statistic.of(tables), dtype=np.int64)
             event = self._noised(asked, exact, sigma)
         return NoisyStatistic(unpack(event["values"]), sigma)
+
+    def find(self, levels: FoundLevels, cost: Cost) -> tuple[str, ...]:
+        """Texts of a column that many units hold, in alphabetical order."""
+        sigma, least = levels.sigma(self.unit, cost), levels.threshold(self.unit, cost)
+        asked: Event = {
+            "event": "find",
+            "column": levels.column,
+            **cost.to_record(),
+            "sigma": sigma,
+            "l2_squared": levels.l2_squared(self.unit),
+            "threshold": least,
+        }
+        self.ledger.charge(cost, str(levels))
+        event = self.journal.next_recorded(asked)
+        if event is None:
+            with self.journal.drawing(asked, room=levels.longest_record):
+                blocks = map(levels.fit, self._open_table().texts(levels.column))
+                found = self._noise.passing(blocks, sigma, least, levels.most)
+            event = self.journal.record(asked, {"found": found})
+        return tuple(event["found"])
+
+    def _open_table(self) -> HoldsTexts:
+        if not isinstance(self._source, HoldsTexts):
+            raise UsageError("Levels cannot be found in this table: give the column an `enum`.")
+        return self._source
 
     def _race(
         self,

@@ -68,6 +68,11 @@ def _queries(value: Any) -> None:
         from_record(record)
 
 
+def _texts(value: Any) -> None:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError
+
+
 _CHOICE: dict[str, Callable[[Any], object]] = {
     "rho": rational,
     "delta_share": rational,
@@ -86,8 +91,9 @@ _NOISE: dict[str, Callable[[Any], object]] = {
 _FIELDS: dict[str, dict[str, Callable[[Any], object]]] = {
     "measure": {**_NOISE, "query": from_record},
     "statistic": {**_NOISE, "what": _text},
+    "find": {**_NOISE, "column": _text, "threshold": _whole, "found": _texts},
     "choose": _CHOICE,
     "flip": _CHOICE,
 }
-_OPTIONAL = ("k", "chosen", "delta_share")
+_OPTIONAL = ("k", "chosen", "found", "delta_share")
 """`k` is left out where it is 1, a share of delta where it is 0, and an intent has no result."""

@@ -13,7 +13,7 @@ e^2 / 8-zCDP for e = 2 step D with scores of sensitivity D, and `top` costs k ti
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from numbers import Rational, Real
 from typing import ClassVar, Protocol, final
@@ -25,6 +25,7 @@ from admeasure.errors import UsageError
 from admeasure.privacy import flip, samplers
 from admeasure.privacy.bits import BitSource, OsBits, SeededBits
 from admeasure.privacy.race import Race
+from admeasure.sparse import TextCounts
 
 SMALLEST_SCALE = 2.0**-40
 LARGEST_SCALE = 2.0**40
@@ -45,6 +46,14 @@ class Noise(Protocol):
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draws y with P(y) ∝ exp(-|y| / scale); the scale is the float's exact value."""
+        ...
+
+    def passing(
+        self, blocks: Iterable[TextCounts], sigma: float, least: int, most: int
+    ) -> list[str]:
+        """The texts whose counts are at least `least` with discrete Gaussian noise, in alphabetical
+        order; where they are more than `most`, those of the largest noisy counts. Blocks are never
+        held together."""
         ...
 
     def exponential_choice(self, scores: Scores, step: Fraction) -> int:
@@ -81,6 +90,18 @@ class _OnBits:
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
         return samplers.discrete_laplace(self._bits, _scale("scale", scale), _size(size))
+
+    def passing(
+        self, blocks: Iterable[TextCounts], sigma: float, least: int, most: int
+    ) -> list[str]:
+        kept: list[tuple[int, str]] = []
+        for block in blocks:
+            noisy = block.counts + self.discrete_gaussian(sigma, len(block.texts))
+            kept += (
+                (-int(noisy[i]), block.texts[i]) for i in np.flatnonzero(noisy >= least).tolist()
+            )
+            kept = sorted(kept)[:most]
+        return sorted(text for _, text in kept)
 
     def exponential_choice(self, scores: Scores, step: Fraction) -> int:
         return self.top(scores, step, 1)[0]

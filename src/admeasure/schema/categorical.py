@@ -5,17 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    model_validator,
+)
 
+from admeasure.errors import SchemaError
 from admeasure.schema import values
-from admeasure.schema.column import CODEBOOK, Column
+from admeasure.schema.column import CODEBOOK, PRIVATE, Column
 from admeasure.schema.forms import LetterForm, WordForm
+from admeasure.schema.found_levels import MOST_FOUND, with_levels
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
 from admeasure.schema.values import quoted
+
+
+def _or_private(value: Any, texts: ValidatorFunctionWrapHandler) -> Any:
+    return value if value == PRIVATE else texts(value)
+
+
+Categories = Annotated[
+    tuple[str, ...],
+    Field(strict=False),
+    WrapValidator(_or_private),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "array", "items": {"type": "string"}}, {"const": PRIVATE}],
+            "description": 'The levels; or "private": found by the run, for a charge.',
+        }
+    ),
+]
 
 
 class BooleanColumn(Column):
@@ -92,17 +117,38 @@ class StringColumn(Column):
     type: Literal["string"]
     strip: Annotated[bool, Field(description="Spaces around a text are no part of it.")] = False
     ignore_case: Annotated[bool, Field(description="`a` and `A` are the same.")] = False
-    enum: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
+    enum: Categories | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_a_rest(cls, fields: Any) -> Any:
+        """What is not found is `other`."""
+        if isinstance(fields, Mapping) and fields.get("enum") == PRIVATE:
+            return {"other": True, **fields}
+        return fields
+
+    @property
+    def is_open(self) -> bool:
+        return self.enum == PRIVATE
+
+    @property
+    def is_sought(self) -> bool:
+        return self.is_open
+
+    def as_read(self) -> Column:
+        return with_levels(self, ()) if self.is_open else self
 
     @property
     def regular(self) -> int:
-        return len(self.enum or ())
+        return MOST_FOUND if self.is_open else len(self.listed)
 
     def regular_label(self, code: int) -> str:
-        return (self.enum or ())[code]
+        return self.listed[code]
 
     @property
     def listed(self) -> tuple[str, ...]:
+        if self.is_open:
+            self._refuse_open()
         return self.enum or ()
 
     spelling_fields: ClassVar[str] = "`strip = true`, `ignore_case = true`"
@@ -111,7 +157,7 @@ class StringColumn(Column):
     def form(self) -> LetterForm | None:
         if not self.strip and not self.ignore_case:
             return None
-        texts = (*(self.enum or ()), *(self.missing_values or ()))
+        texts = (*self.listed, *(self.missing_values or ()))
         return LetterForm.of(texts, strip=self.strip, ignore_case=self.ignore_case)
 
     def _key(self, text: str) -> str:
@@ -120,7 +166,14 @@ class StringColumn(Column):
 
     @cached_property
     def index(self) -> dict[str, int]:
-        return {self._key(value): code for code, value in enumerate(self.enum or ())}
+        return {self._key(value): code for code, value in enumerate(self.listed)}
+
+    def _refuse_open(self) -> NoReturn:
+        raise SchemaError(
+            f"Column {quoted(self.name)} has private levels, which a fit finds. Where they must be "
+            "known before, for a public table, a predicate or a comparison, give it `enum = […]`, "
+            "or use the schema of a release."
+        )
 
     @cached_property
     def _numbers(self) -> dict[float, int]:
@@ -149,6 +202,18 @@ class StringColumn(Column):
     def problems(self) -> Iterator[str]:
         if self.enum is None:
             yield f"has no enum. Add `enum = […]` to the schema, {CODEBOOK}"
+            return
+        if self.is_open:
+            if not self.other:
+                yield "has private levels, and what is not found is `other`. Remove `other = false`"
+            if self.strip or self.ignore_case:
+                yield (
+                    "has private levels, which are found as they are spelled. Remove `strip` and "
+                    "`ignore_case`, or give its levels"
+                )
+            return
+        if not self.enum and not self.other:
+            yield f"has an empty enum. Add its levels, {CODEBOOK}"
             return
         if len(self.index) < len(self.enum):
             same = ", but for spaces or case" if self.form is not None else ""

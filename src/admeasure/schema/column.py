@@ -23,6 +23,9 @@ from admeasure.schema.rules import Reads, Rules
 from admeasure.schema.storage import Storage, storage_of_plain
 
 MAX_LEVELS = 65_536
+PRIVATE = "private"
+"""In the place of bins or levels that a run is to find, for a charge."""
+
 CODEBOOK = "from the codebook rather than from the data"
 
 
@@ -81,6 +84,12 @@ class Column(Part):
     @property
     def is_open(self) -> bool:
         """Whether its levels are still to be found, by a charged step of a run."""
+        return False
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether its levels are sought among the texts of the table, which is read again by the
+        schema that has them."""
         return False
 
     def as_read(self) -> Column:

@@ -21,8 +21,7 @@ from admeasure.schema.in_order import put_in_order
 from admeasure.schema.model import Schema
 from admeasure.schema.rules import Number
 from admeasure.schema.storage import Storage
-
-OTHER = "other"
+from admeasure.schema.values import OTHER
 
 
 def decode(
@@ -59,7 +58,7 @@ def decode_column(column: Column, codes: np.ndarray, rng: np.random.Generator) -
 def _level_values(column: Column) -> np.ndarray:
     """One value a level, for columns whose levels are single values."""
     values: list[Any] = list(column.listed or ())
-    texts = any(isinstance(value, str) for value in values)
+    texts = column.type == "string"
     values += [OTHER if texts else None] * column.other
     values += [None] * (column.missing_values is not None)
     return _objects(values) if texts or len(values) > column.regular else np.array(values)

@@ -219,7 +219,6 @@ def problems(schema: Schema) -> list[str]:
     seen = {name.casefold(): "[[column]]" for name in schema.names}
     seen |= {} if unit is None else {unit.casefold(): "unit_column"}
     folded = [entry.to.casefold() for entry in schema.determines]
-    open_names = {c.name for c in schema.open_columns}
     for entry in schema.determines:
         there = seen.setdefault(entry.to.casefold(), "[[determines]]")
         if there == "[[column]]":
@@ -229,11 +228,8 @@ def problems(schema: Schema) -> list[str]:
             )
         elif there == "unit_column" or folded.count(entry.to.casefold()) > 1:
             found.append(f"Column {quoted(entry.to)} is determined twice, or is the unit_column.")
-        if open_names & set(entry.of):
-            found.append(
-                f"{entry.called} names a column whose bins are private, so nobody knows its levels "
-                "yet. Give the column `bins = …` or `edges = […]`."
-            )
+        if unknown := schema.not_yet_known(entry.of):
+            found.append(f"{entry.called} {unknown}.")
     if not found:
         try:
             computed(schema)

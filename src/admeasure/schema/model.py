@@ -131,6 +131,21 @@ class Schema(Part):
         """The columns whose levels are found by a run, for a charge."""
         return tuple(c for c in self.columns if c.is_open)
 
+    def not_yet_known(self, names: Iterable[str]) -> str | None:
+        """Why a rule about these columns cannot be read yet, as the end of a sentence; None where
+        all of them have their levels."""
+        found = [c for c in self.open_columns if c.name in set(names)]
+        if not found:
+            return None
+        levels = any(c.is_sought for c in found)
+        what, known = (
+            ("levels", "`enum = […]`") if levels else ("bins", "`bins = …`, `edges = […]`")
+        )
+        return (
+            f"names a column whose {what} are private, so nobody knows its levels yet. Give the "
+            f"column {known}"
+        )
+
     @cached_property
     def as_read(self) -> Schema:
         """The schema by which a table is read before the levels of its open columns are known."""

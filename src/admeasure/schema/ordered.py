@@ -18,7 +18,7 @@ from pydantic import (
 
 from admeasure.errors import SchemaError
 from admeasure.schema import values
-from admeasure.schema.column import CODEBOOK, Column
+from admeasure.schema.column import CODEBOOK, PRIVATE, Column
 from admeasure.schema.forms import DayForm, format_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.numerals import SpelledNumber, rounded
@@ -27,7 +27,6 @@ from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_t
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
 
 MAX_WHOLE = 2**53
-PRIVATE = "private"
 MOST_BINS = 32
 """Of a column whose bins are private: all that is checked and planned before they are known."""
 

@@ -17,6 +17,9 @@ import numpy as np
 
 Plain: TypeAlias = bool | int | float | Decimal | str | datetime.date | None
 
+OTHER = "other"
+"""What a text column says of a value that has no level."""
+
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 INTEGER_TEXT = r"[+-]?[0-9]+(\.0*)?"
 NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"

@@ -83,12 +83,10 @@ def problems(schema: Schema) -> list[str]:
         *((entry.called, entry.columns) for entry in schema.order),
         *((entry.called, tuple(entry.of)) for entry in schema.at_least_one),
     ]
-    open_names = {c.name for c in schema.open_columns}
     found = [
-        f"{called} names a column whose bins are private, so nobody knows its levels yet. Give the "
-        "column `bins = …` or `edges = […]`, or leave out this rule."
+        f"{called} {unknown}, or leave out this rule."
         for called, names in rules
-        if open_names & set(names)
+        if (unknown := schema.not_yet_known(names))
     ]
     if found:
         return found

@@ -144,7 +144,7 @@ class _One:
         text = d.text_of(self.x, self.stored)
         if rules.form is not None:
             text = standard(rules.form, text, d)
-        place = d.place_of(text, self.number)
+        place = d.place_of(text, self.number) if listed.entries else None
         if place is not None:
             return Encoding(self._by_place(listed), value=place, texts=tuple(listed.entries))
         direct = self.stored.is_direct and rules.form is None

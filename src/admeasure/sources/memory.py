@@ -6,19 +6,32 @@ kept. Counts are exact and private: what is released of them is the curator's af
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import DataError
+from admeasure.schema.column import Column
 from admeasure.schema.encode import encode_frame
+from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.model import Schema
-from admeasure.schema.values import quoted
+from admeasure.schema.rules import Reads
+from admeasure.schema.storage import Storage, storage_of_plain
+from admeasure.schema.units import unit_text, units_of
+from admeasure.schema.values import plain, quoted
 from admeasure.sources.cells import count_cells
 from admeasure.sources.count import count_marginals
-from admeasure.sparse import SparseCounts
+from admeasure.sources.texts import (
+    Texts,
+    check_storage,
+    count_texts,
+    in_blocks,
+    may_be_sought,
+)
+from admeasure.sparse import SparseCounts, TextCounts
 
 
 class MemorySource:
@@ -71,6 +84,40 @@ class MemorySource:
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
         return count_cells(self._codes, self._schema.domain, marginals)
+
+
+def texts_in(frame: Any, schema: Schema, names: Sequence[str]) -> Texts:
+    """The texts of a frame's columns; what cannot be read as a text is refused at once."""
+    table, unit, most = Frame(frame), schema.privacy.unit_column, schema.privacy.max_rows_per_unit
+    read = {name: _texts(schema.column(name), table.column(name)) for name in names}
+
+    def of(name: str) -> Iterator[TextCounts]:
+        column = schema.column(name)
+        held = [t if t is not None and may_be_sought(column, t) else None for t in read[name]]
+        if unit is None:
+            return in_blocks(sorted(Counter(t for t in held if t is not None).items()))
+        units, _ = units_of(table.identifiers(unit), unit)
+        assert units is not None  # the table was read
+        names = [unit_text(units.names[g]) for g in units.group.tolist()]
+        pairs = zip(names, held, strict=True)
+        return count_texts(((u, t) for u, t in pairs if t is not None), most)
+
+    return of
+
+
+def _texts(column: Column, stored: StoredColumn) -> list[str | None]:
+    """A text for each row, None where it is missing."""
+    if stored.kind == "float":
+        check_storage(column, Storage.REAL)
+    values = stored.values if stored.kind == "object" else stored.values.tolist()
+    if stored.kind == "day":
+        values = stored.values.astype("datetime64[D]").tolist()
+    read = [plain(value) for value in values]
+    for storage in {storage_of_plain(value) for value in read if value is not None}:
+        check_storage(column, storage)
+    missing = np.zeros(len(read), bool) if stored.null is None else stored.null
+    reader = Reads.TEXT.reader
+    return [None if m or v is None else reader(v) for v, m in zip(read, missing, strict=True)]
 
 
 def _checked(

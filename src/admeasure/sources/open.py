@@ -15,6 +15,7 @@ from admeasure.schema.model import Schema
 from admeasure.sources import Source
 from admeasure.sources.kind import Progress
 from admeasure.sources.kinds import kind_of
+from admeasure.sources.texts import OpenTable, texts_of
 
 
 def open_source(
@@ -38,17 +39,33 @@ def open_source(
     `memory_megabytes` limits the encoded rows that are kept of a file; beyond it they are kept on
     disk in the folder `cache`, where one is named, and else the file is read again for each count.
     `progress` is called with fractions of a scan.
+
+    Where the schema has open columns, the table is read by `schema.as_read`; where their levels are
+    sought, the source is one that `HoldsTexts`.
     """
     kind = kind_of(data)
-    if kind is None:
-        from admeasure.sources.memory import MemorySource
+    if kind is not None:
+        kind.check_installed()
+        kind.check_readable(schema)
 
-        return MemorySource(data, schema)
-    kind.check_installed()
-    kind.check_readable(schema)
-    return kind.open(
-        data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
-    )
+    def opened(by: Schema) -> Source:
+        if kind is None:
+            from admeasure.sources.memory import MemorySource
+
+            return MemorySource(data, by)
+        return kind.open(
+            data, by, memory_megabytes=memory_megabytes, cache=cache, progress=progress
+        )
+
+    source = opened(schema.as_read)
+    sought = [column.name for column in schema.columns if column.is_sought]
+    if not sought:
+        return source
+    try:
+        return OpenTable(source, opened, texts_of(source, data, sought))
+    except BaseException:
+        source.close()
+        raise
 
 
 @contextmanager

@@ -180,7 +180,7 @@ def fit(
         with watch.armed():
             source = open_source(
                 data,
-                schema.as_read,
+                schema,
                 memory_megabytes=watch.limits.reading_megabytes(),
                 cache=cache,
                 progress=_all_of(read if is_shown(progress) else None, reading),

@@ -46,10 +46,17 @@ class Planned:
             "delta": self.delta,
             "neighbours": self.neighbours.value,
             "rho": float(self.budget),
+            "delta_share": float(self.budget.delta_share),
             "rows": self.rows,
             "rounds": made.rounds,
             "items": [
-                {"what": i.what, "times": i.times, "rho": float(i.cost), "sigma": i.sigma}
+                {
+                    "what": i.what,
+                    "times": i.times,
+                    "rho": float(i.cost),
+                    "delta": float(i.cost.delta_share),
+                    "sigma": i.sigma,
+                }
                 for i in made.items
             ],
             "expected_error": made.expected_error,

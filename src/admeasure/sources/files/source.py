@@ -50,8 +50,10 @@ from admeasure.sources.files.tables import (
     locate,
     without_entries,
 )
+from admeasure.sources.files.texts import check_texts, fetched, texts_query
 from admeasure.sources.kind import Progress
-from admeasure.sparse import SparseCounts
+from admeasure.sources.texts import Texts
+from admeasure.sparse import SparseCounts, TextCounts
 
 _LEAST_WORK_MEGABYTES = 256
 _DUCKDB = DuckDB()
@@ -141,6 +143,9 @@ class DuckDBSource:
             max_bytes=self._work_bytes,
         )
 
+    def finding(self, columns: Sequence[str]) -> Texts:
+        return self._table.finding(columns)
+
     @property
     def _work_bytes(self) -> int:
         least = max(self._table.memory_megabytes / 2, _LEAST_WORK_MEGABYTES)
@@ -210,13 +215,13 @@ class _Table:
         self._unit = schema.privacy.unit_column
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own for each scan. Only a limit of rows a unit needs room on disk: in
-        a folder that no one else may enter, and that is removed."""
+    def connection(self, *, spills: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own for each scan. Only a limit of rows a unit, and texts, need room
+        on disk: in a folder that no one else may enter, and that is removed."""
         engine = max(self.memory_megabytes / 2, LEAST_MEGABYTES)
         with contextlib.ExitStack() as stack:
             spill = None
-            if self._unit is not None:
+            if spills or self._unit is not None:
                 folder = tempfile.TemporaryDirectory(prefix="admeasure-")
                 spill = stack.enter_context(folder)
             connection = stack.enter_context(connected(self.location.paths, engine, spill))
@@ -273,6 +278,21 @@ class _Table:
     def parts(self, connection: duckdb.DuckDBPyConnection) -> list[TablePart]:
         """The table's parts, with the schema's differences as columns of them."""
         return [with_differences(part, self.schema) for part in layout(connection, self.location)]
+
+    def finding(self, columns: Sequence[str]) -> Texts:
+        with self.connection() as connection:
+            parts = layout(connection, self.location)
+        for name in columns:
+            check_texts(self.schema.column(name), parts)
+        most = self.schema.privacy.max_rows_per_unit
+
+        def texts(name: str) -> Iterator[TextCounts]:
+            with self.connection(spills=True) as connection:
+                parts = layout(connection, self.location)
+                query = texts_query(self.schema.column(name), parts, self._unit, most)
+                yield from fetched(connection, query)
+
+        return texts
 
     def _absent(self, parts: Sequence[TablePart]) -> list[Problem]:
         found = (p for part in parts for p in absent_columns(list(part.names), self.schema))

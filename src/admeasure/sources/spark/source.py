@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,8 +45,10 @@ from admeasure.sources.spark.task import (
     add_up,
     unpack,
 )
+from admeasure.sources.spark.texts import held_texts, storage_of
 from admeasure.sources.spark.values import ShippedColumns
-from admeasure.sparse import SparseCounts
+from admeasure.sources.texts import Texts, check_storage
+from admeasure.sparse import SparseCounts, TextCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -130,6 +132,9 @@ class SparkSource:
         check_columns(self.schema.domain, asked)
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
         return in_order(found, asked)
+
+    def finding(self, columns: Sequence[str]) -> Texts:
+        return self._table.finding(columns)
 
     def _scan(
         self, dense: Sequence[Columns], sparse: Sequence[Columns]
@@ -246,6 +251,22 @@ class _Table:
         with spoken(self.words):
             self._kept = self._read(names).mapInArrow(keep, KEPT_FIELDS).persist()
         return self._kept
+
+    def finding(self, columns: Sequence[str]) -> Texts:
+        place = {name: self._names.index(name) for name in columns}
+        for name in columns:
+            check_storage(self.schema.column(name), storage_of(self._types[place[name]]))
+        unit = None
+        if self._unit is not None:
+            of_unit = self._names.index(self._unit)
+            unit = _unit(f"k{of_unit}", self._types[of_unit].typeName())
+        most = self.schema.privacy.max_rows_per_unit
+
+        def texts(name: str) -> Iterator[TextCounts]:
+            column, at = self.schema.column(name), f"k{place[name]}"
+            return held_texts(self._frame, column, at, unit, most, self.words)
+
+        return texts
 
     @property
     def _has_unit(self) -> bool:

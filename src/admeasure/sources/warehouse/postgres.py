@@ -205,6 +205,11 @@ class PostgresDatabase:
                     rows = np.frombuffer(held, layout)
                     yield np.stack([rows[n]["x"] for n in names], axis=1).astype(np.int64)
 
+    def texts(self, query: str) -> Iterator[tuple[str, int]]:
+        """The rows of a query that gives a text and a number, one after the other."""
+        with self._guarded() as cursor:
+            yield from cursor.stream(query.encode())
+
     @contextmanager
     def _guarded(self) -> Iterator[psycopg.Cursor]:
         with self._lock:

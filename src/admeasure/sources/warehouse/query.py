@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError
+from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.encode import MARKS, Marks, encoding, levels_of
+from admeasure.sources.texts import absent_texts
 
 NOWHERE = -1
 """The place of a row that has a value without a level."""
@@ -123,6 +125,28 @@ class WarehouseTable:
         more cells than a place can number. A code is NULL where a value has no level."""
         codes = ", ".join(f"c{i}" for i in range(len(columns)))
         return f"SELECT {codes}, COUNT(*) AS n FROM ({self._limited(columns)}) r GROUP BY {codes}"
+
+    def texts(self, name: str) -> str:
+        """The texts of a column and how many units hold each, in the order of their bytes
+        (`admeasure.sources.HoldsTexts`)."""
+        d, column = self.dialect, self.schema.column(name)
+        asked = [f"{d.text_of(d.identifier(name), self.stored[name])} AS t"]
+        if self.unit is not None:
+            asked.append(f"{self._unit_key(d.identifier(self.unit.name))} AS u")
+        rows = f"SELECT {', '.join(asked)} FROM {self.relation}"
+        absent = [literal for one in absent_texts(column) if (literal := d.text(one)) is not None]
+        kept = f"t IS NOT NULL AND LENGTH(t) <= {LONGEST_LEVEL}"
+        kept += f" AND t NOT IN ({', '.join(absent)})" if absent else ""
+        rows = f"SELECT * FROM ({rows}) s WHERE {kept}"
+        if self.unit is not None:
+            order = f"{d.fingerprint([d.unit_text('u', self.unit), 't'])}, t"
+            ranked = (
+                f"SELECT t, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS r "
+                f"FROM (SELECT DISTINCT u, t FROM ({rows}) w) d"
+            )
+            most = self.schema.privacy.max_rows_per_unit
+            rows = f"SELECT t FROM ({ranked}) k WHERE r <= {most}"
+        return f"SELECT t, COUNT(*) AS n FROM ({rows}) c GROUP BY t ORDER BY t"
 
     def _limited(self, names: Columns) -> str:
         """The codes of the rows within the limit of their unit."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
+from admeasure.sources.texts import SOUGHT, Texts, check_storage, in_blocks
 from admeasure.sources.warehouse.address import parse
 from admeasure.sources.warehouse.query import NOWHERE, NotComparable, WarehouseTable
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
@@ -66,6 +67,13 @@ class Database(Protocol):
     def row(self, query: str) -> tuple[Any, ...]: ...
     def numbers(self, query: str, names: Sequence[str]) -> Generator[np.ndarray]: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class GivesTexts(Protocol):
+    """A database that texts are read from."""
+
+    def texts(self, query: str) -> Iterator[tuple[str, int]]: ...
 
 
 def open_warehouse(
@@ -288,6 +296,14 @@ class WarehouseSource:
             found[columns] = SparseCounts(columns, cells[:, :-1], cells[:, -1])
         found[()] = _nothing_but_rows(self._rows)
         return [_in_order_asked(found[canonical(m)], m) for m in marginals]
+
+    def finding(self, columns: Sequence[str]) -> Texts:
+        database = self._database
+        if not isinstance(database, GivesTexts):
+            raise UsageError(f"{SOUGHT} are found in PostgreSQL, and in no other warehouse.")
+        for name in columns:
+            check_storage(self._schema.column(name), self._table.stored[name].storage)
+        return lambda name: in_blocks(database.texts(self._table.texts(name)))
 
     def _unflat(self, columns: Columns, places: np.ndarray, counts: np.ndarray) -> SparseCounts:
         codes = np.unravel_index(places, self._schema.domain.shape(columns))
