@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol, TypeGuard, overload
 
 import numpy as np
 
@@ -63,11 +63,11 @@ from admeasure.queries import (
     to_record,
 )
 from admeasure.schema import Schema
-from admeasure.sources import HoldsTexts
+from admeasure.sparse import TextCounts
 from admeasure.unit import Unit
 
 if TYPE_CHECKING:
-    from admeasure.sources import Source
+    from admeasure.sources import HoldsTexts, Source
 
 
 class Statistic(Protocol):
@@ -134,7 +134,7 @@ class Curator:
         coarser ones by adding up, in texts that were found by reading it again. Releases nothing;
         the schema follows from what was released."""
         held = self._source
-        source = held.by(schema) if isinstance(held, HoldsTexts) else Recoded(held, schema)
+        source = held.by(schema) if _holds_texts(held) else Recoded(held, schema)
         return Curator(source, self.ledger, self._noise, self.journal, memory=self._memory)
 
     def within(self, budget: Cost) -> Curator:
@@ -263,15 +263,15 @@ class Curator:
         event = self.journal.next_recorded(asked)
         if event is None:
             with self.journal.drawing(asked, room=levels.longest_record):
-                blocks = map(levels.fit, self._open_table().texts(levels.column))
+                blocks = map(levels.fit, self._texts(levels.column))
                 found = self._noise.passing(blocks, sigma, least, levels.most)
             event = self.journal.record(asked, {"found": found})
         return tuple(event["found"])
 
-    def _open_table(self) -> HoldsTexts:
-        if not isinstance(self._source, HoldsTexts):
+    def _texts(self, column: str) -> Iterator[TextCounts]:
+        if not _holds_texts(self._source):
             raise UsageError("Levels cannot be found in this table: give the column an `enum`.")
-        return self._source
+        return self._source.texts(column)
 
     def _race(
         self,
@@ -363,6 +363,10 @@ class _Tables(Sequence[np.ndarray]):
         if isinstance(place, slice):
             return [self.counts.of(columns) for columns in self.marginals[place]]
         return self.counts.of(self.marginals[place])
+
+
+def _holds_texts(source: Source) -> TypeGuard[HoldsTexts]:
+    return hasattr(source, "texts")
 
 
 def _longest_record(domain: Domain) -> int:

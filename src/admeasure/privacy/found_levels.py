@@ -89,8 +89,8 @@ class FoundLevels:
 def tail(sigma: float, least: int) -> float:
     """P(Z >= least) of discrete Gaussian noise, rounded up; least at least 1.
 
-    >>> round(tail(1.0, 2), 6)
-    0.05935
+    >>> round(tail(1.0, 2), 4)
+    0.0586
     """
     head = math.exp(-(least**2) / (2 * sigma**2))
     if sigma <= _SUMMED:
