@@ -239,7 +239,7 @@ def command(*args: object) -> subprocess.CompletedProcess[str]:
 def test_the_command_says_what_holds_and_leaves_with_0(sound):
     done = command(sound)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("ok ") == 9
+    assert done.stdout.count("ok ") == 10
     assert "FAILED" not in done.stdout
     as_json = json.loads(command(sound, "--json").stdout)
     assert as_json["ok"] is True
