@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from admeasure.conclusions import check_all, load_conclusions
-from admeasure.errors import UsageError
-from admeasure.release import Answer, Release
+from admeasure.errors import UsageError, WorkloadError
+from admeasure.release import Answer, Release, StatisticAnswer
 from admeasure.reporting.verdicts import lines as conclusion_lines
 from admeasure.terminal.console import banner, say, say_json, table
+from admeasure.untrusted import parse_toml
 from admeasure.verbs.answer import answer
-from admeasure.workload import load_questions
+from admeasure.workload import ColumnStatistic, load_questions
 
 
 def show(
@@ -20,15 +22,22 @@ def show(
     queries: Path | None,
     confidence: float,
     conclusions: Path | None = None,
+    statistics: Sequence[ColumnStatistic] = (),
     *,
     json: bool,
 ) -> None:
-    if queries is None and conclusions is None:
-        raise UsageError("There is nothing to answer. Give QUERIES, --conclusions FILE, or both.")
+    if queries is None and conclusions is None and not statistics:
+        raise UsageError(
+            "There is nothing to answer. Give QUERIES, --conclusions FILE, or a statistic such as "
+            "--mean COLUMN."
+        )
     release = Release.load(path)
     questions = [] if queries is None else load_questions(queries, release.schema)
     stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    answers = answer(release, questions, confidence=confidence) if questions else []
+    asked = [*questions, *statistics]
+    found = answer(release, asked, confidence=confidence) if asked else []
+    answers = [a for a in found if isinstance(a, Answer)]
+    others = [a for a in found if isinstance(a, StatisticAnswer)]
     verdicts = check_all(release, stated, confidence=confidence)
     stamp = release.certificate.stamp
     if json:
@@ -39,6 +48,7 @@ def show(
                 "rows": release.rows,
                 "confidence": confidence,
                 "answers": [_record(a, release.rows) for a in answers],
+                "statistics": [_statistic_record(a) for a in others],
                 "conclusions": [v.to_json() for v in verdicts],
             }
         )
@@ -47,6 +57,8 @@ def show(
         banner(stamp)
     if answers:
         _print(answers, release, confidence)
+    if others:
+        _print_statistics(others, confidence)
     for line in conclusion_lines(verdicts):
         say(line)
 
@@ -66,6 +78,48 @@ def _print(answers: Sequence[Answer], release: Release, confidence: float) -> No
     say(EXPLAINED)
 
 
+def _print_statistics(answers: Sequence[StatisticAnswer], confidence: float) -> None:
+    lines = [[a.name, *(_shown(v) for v in (a.value, a.low, a.high)), a.kind] for a in answers]
+    for line in table(["statistic", "value", "from", "to", "interval"], lines):
+        say(line)
+    say()
+    say(
+        f"Each interval holds the true value with {100 * confidence:g}% confidence, for one "
+        "statistic at a time, wherever values lie within their bins."
+    )
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "no rows"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return str(value)
+
+
+def statistics_of(
+    mean: Sequence[str],
+    total: Sequence[str],
+    median: Sequence[str],
+    quantile: tuple[float, str] | None,
+    where: str | None,
+) -> list[ColumnStatistic]:
+    """The statistics that options of the command line ask for."""
+    written = parse_toml(f"where = {{{where or ''}}}", "--where", WorkloadError)["where"]
+    asked = [ColumnStatistic("mean", name, None, written) for name in mean]
+    asked += [ColumnStatistic("sum", name, None, written) for name in total]
+    asked += [ColumnStatistic("quantile", name, 0.5, written) for name in median]
+    if quantile is not None:
+        at, name = quantile
+        asked.append(ColumnStatistic("quantile", name, at, written))
+    if where is not None and not asked:
+        raise UsageError("--where is for a statistic such as --mean COLUMN. Name one.")
+    return asked
+
+
 EXPLAINED = (
     "supported: its columns were measured together. unsupported: bounded by what was chosen "
     "instead. trivial: nothing is known beyond the number of rows."
@@ -83,6 +137,15 @@ def _record(given: Answer, rows: int) -> dict[str, Any]:
         "low": given.low,
         "high": given.high,
         **share,
+        "kind": given.kind,
+    }
+
+
+def _statistic_record(given: StatisticAnswer) -> dict[str, Any]:
+    values = {"value": given.value, "low": given.low, "high": given.high}
+    return {
+        "name": given.name,
+        **{k: v.isoformat() if isinstance(v, date) else v for k, v in values.items()},
         "kind": given.kind,
     }
 

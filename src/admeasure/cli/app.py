@@ -150,13 +150,35 @@ def answer(
     ] = None,
     confidence: Confidence = 0.95,
     conclusions: Conclusions = None,
+    mean: Annotated[
+        list[str] | None, typer.Option("--mean", metavar="COLUMN", help="The mean of a column.")
+    ] = None,
+    total: Annotated[
+        list[str] | None, typer.Option("--sum", metavar="COLUMN", help="The sum of a column.")
+    ] = None,
+    median: Annotated[
+        list[str] | None, typer.Option("--median", metavar="COLUMN", help="The median.")
+    ] = None,
+    quantile: Annotated[
+        tuple[float, str] | None,
+        typer.Option(
+            "--quantile", metavar="SHARE COLUMN", help="What this share of the rows do not pass."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="CONDITIONS", help="For these: sex = 'F', age = {from = 30}."
+        ),
+    ] = None,
     *,
     json: Json = False,
 ) -> None:
     """Each question's answer with its interval. Costs no budget."""
-    from admeasure.cli.answer import show
+    from admeasure.cli.answer import show, statistics_of
 
-    show(release, queries, confidence, conclusions, json=json)
+    asked = statistics_of(mean or [], total or [], median or [], quantile, where)
+    show(release, queries, confidence, conclusions, asked, json=json)
 
 
 @app.command()

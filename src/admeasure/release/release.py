@@ -28,12 +28,14 @@ from admeasure.release import store
 from admeasure.release.display import Counts, release_html
 from admeasure.release.reading import ERRORS, parts
 from admeasure.release.search import improve, is_quick, target_weights, targets_of
+from admeasure.release.statistics import StatisticAnswer, answer_statistic
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
 from admeasure.schema.rows import rows as spelled_rows
 from admeasure.schema.spreadsheet import safe_columns
 from admeasure.selectors.evidence import Selection
-from admeasure.workload import Question, Workload, load_questions, question
+from admeasure.workload import ColumnStatistic, Question, Workload, load_questions, question
+from admeasure.workload.questions import written_conditions
 
 QuestionLike = Mapping[str, Any] | Question | Query
 """One question: conditions, or a query, with a name or without."""
@@ -161,26 +163,75 @@ class Release:
     def answer(self, questions: QuestionLike, *, confidence: float = 0.95) -> Answer: ...
     @overload
     def answer(
-        self, questions: Sequence[QuestionLike] | str | Path, *, confidence: float = 0.95
+        self, questions: ColumnStatistic, *, confidence: float = 0.95
+    ) -> StatisticAnswer: ...
+    @overload
+    def answer(
+        self, questions: Sequence[QuestionLike], *, confidence: float = 0.95
     ) -> list[Answer]: ...
+    @overload
     def answer(
         self,
-        questions: QuestionLike | Sequence[QuestionLike] | str | Path,
+        questions: Sequence[Any] | str | Path,
         *,
         confidence: float = 0.95,
-    ) -> Answer | list[Answer]:
+    ) -> list[Any]: ...
+    def answer(
+        self,
+        questions: QuestionLike
+        | ColumnStatistic
+        | Sequence[QuestionLike | ColumnStatistic]
+        | str
+        | Path,
+        *,
+        confidence: float = 0.95,
+    ) -> Any:
         """A question with its answer and an interval that holds with this confidence; the answers
         of several, or of a query file.
 
         A question is a dict of conditions that must all hold, such as `{"sex": "Female", "age":
-        (30, 40)}`: a value, a list of values, or a range with both ends included.
+        (30, 40)}`: a value, a list of values, or a range with both ends included. Means, sums and
+        quantiles have methods of their own.
         """
         if isinstance(questions, str | Path):
             return self.answer(load_questions(questions, self.schema), confidence=confidence)
-        if isinstance(questions, Mapping | Question | Query):
+        if isinstance(questions, Mapping | Question | Query | ColumnStatistic):
             (answer,) = self.answer([questions], confidence=confidence)
             return answer
-        return self.evidence.answers([self._question(q) for q in questions], confidence)
+        counts = [self._question(q) for q in questions if not isinstance(q, ColumnStatistic)]
+        found = iter(self.evidence.answers(counts, confidence) if counts else [])
+        return [
+            answer_statistic(self, q, confidence) if isinstance(q, ColumnStatistic) else next(found)
+            for q in questions
+        ]
+
+    def mean(
+        self, column: str, where: Mapping[str, Any] | None = None, *, confidence: float = 0.95
+    ) -> StatisticAnswer:
+        """The mean of a column over the rows that meet the conditions and have a value, with an
+        interval that holds the true mean wherever values lie within their bins."""
+        asked = ColumnStatistic("mean", column, None, written_conditions(where or {}))
+        return answer_statistic(self, asked, confidence)
+
+    def sum(
+        self, column: str, where: Mapping[str, Any] | None = None, *, confidence: float = 0.95
+    ) -> StatisticAnswer:
+        """The sum of a column, likewise."""
+        asked = ColumnStatistic("sum", column, None, written_conditions(where or {}))
+        return answer_statistic(self, asked, confidence)
+
+    def quantile(
+        self,
+        column: str,
+        at: float = 0.5,
+        where: Mapping[str, Any] | None = None,
+        *,
+        confidence: float = 0.95,
+    ) -> StatisticAnswer:
+        """The least value that at least the share `at` of the rows do not pass, likewise; the
+        median where no share is given."""
+        asked = ColumnStatistic("quantile", column, at, written_conditions(where or {}))
+        return answer_statistic(self, asked, confidence)
 
     def _question(self, asked: QuestionLike) -> Question:
         if isinstance(asked, Mapping):

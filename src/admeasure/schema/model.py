@@ -223,12 +223,13 @@ class Schema(Part):
         return zeros.zeros_of(self)
 
     def conditions_met(
-        self, conditions: Mapping[str, Any], called: str
+        self, conditions: Mapping[str, Any], called: str, also: Sequence[str] = ()
     ) -> tuple[Columns, np.ndarray]:
         """How many of the conditions (see `admeasure.schema.select`) are met in each cell of the
-        marginal that decides them: its columns, and the numbers. `called` is for errors."""
+        marginal that decides them, and the columns of `also`: its columns, and the numbers.
+        `called` is for errors."""
         codes = {name: self.column(name).codes_of(value) for name, value in conditions.items()}
-        columns = self.modelled(conditions)
+        columns = self.modelled((*conditions, *also))
         if self.domain.cells(columns) > zeros.MAX_ZERO_CELLS:
             raise SchemaError(
                 f"{called} spans more than {zeros.MAX_ZERO_CELLS:,} cells. "

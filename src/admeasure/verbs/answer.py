@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
-from admeasure.release import Answer
+from admeasure.release import Answer, StatisticAnswer
 from admeasure.release.release import QuestionLike
 from admeasure.verbs.given import GivenRelease, release_of
+from admeasure.workload import ColumnStatistic
 
 
 @overload
@@ -17,19 +18,32 @@ def answer(
 ) -> Answer: ...
 @overload
 def answer(
-    release: GivenRelease,
-    questions: Sequence[QuestionLike] | str | Path,
-    *,
-    confidence: float = 0.95,
+    release: GivenRelease, questions: ColumnStatistic, *, confidence: float = 0.95
+) -> StatisticAnswer: ...
+@overload
+def answer(
+    release: GivenRelease, questions: Sequence[QuestionLike], *, confidence: float = 0.95
 ) -> list[Answer]: ...
+@overload
 def answer(
     release: GivenRelease,
-    questions: QuestionLike | Sequence[QuestionLike] | str | Path,
+    questions: Sequence[Any] | str | Path,
     *,
     confidence: float = 0.95,
-) -> Answer | list[Answer]:
+) -> list[Any]: ...
+def answer(
+    release: GivenRelease,
+    questions: QuestionLike
+    | ColumnStatistic
+    | Sequence[QuestionLike | ColumnStatistic]
+    | str
+    | Path,
+    *,
+    confidence: float = 0.95,
+) -> Any:
     """The answer to a question, or those to several or to a query file, each with an interval that
-    holds the true count with this confidence. Asking costs nothing.
+    holds the true count with this confidence. Asking costs nothing. Means, sums and quantiles are
+    asked for in a query file, or by `Release.mean`, `Release.sum` and `Release.quantile`.
 
     `release` may be a folder. A question is a dict of conditions that must all hold: a value, a
     list of values, or a range with both ends included (see `Release.answer`).

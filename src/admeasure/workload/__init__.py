@@ -10,10 +10,12 @@ from admeasure.workload.questions import (
     query_of,
     question,
 )
+from admeasure.workload.statistic import ColumnStatistic
 from admeasure.workload.workload import Workload
 
 __all__ = [
     "FORMS",
+    "ColumnStatistic",
     "Question",
     "Workload",
     "load_questions",

@@ -10,7 +10,8 @@
     of = {smoker = true, age = {from = 60}, region = ["north", "west"]}
 
 `where` counts the rows that meet every condition, `at_least` with `of` those that meet at least so
-many. What a condition may be is the schema's business: see `admeasure.schema.select`.
+many. Means, sums and quantiles are asked for as `admeasure.workload.statistic` says. What a
+condition may be is the schema's business: see `admeasure.schema.select`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from admeasure.queries import AnyCell, AtLeast, Query, Where
 from admeasure.queries.query import check_at_least
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload.files import check_keys, tables, whole_number
+from admeasure.workload.statistic import KEYS, ColumnStatistic, statistic_of
 
 if TYPE_CHECKING:
     from admeasure.schema import Schema
@@ -43,9 +45,14 @@ def question(where: Mapping[str, Any], schema: Schema, *, name: str | None = Non
     with both ends included, and a list any of its values:
     `question({"sex": "Female", "age": (30, 40)}, schema)`.
     """
-    written = {column: _python(value) for column, value in where.items()}
+    written = written_conditions(where)
     title = name or ", ".join(f"{column} = {value!r}" for column, value in where.items())
     return Question(title, _query({"where": written}, schema))
+
+
+def written_conditions(where: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions of Python as a query file has them."""
+    return {column: _python(value) for column, value in where.items()}
 
 
 def _python(value: Any) -> Any:
@@ -60,14 +67,16 @@ def _python(value: Any) -> Any:
     return value
 
 
-def load_questions(path: str | Path, schema: Schema) -> list[Question]:
+def load_questions(path: str | Path, schema: Schema) -> list[Question | ColumnStatistic]:
     """The questions of a query file, in the file's order."""
     return parse_questions(
         read_text(Path(path), WorkloadError, missing=UsageError), schema, name=str(path)
     )
 
 
-def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list[Question]:
+def parse_questions(
+    text: str, schema: Schema, *, name: str = "queries"
+) -> list[Question | ColumnStatistic]:
     """The questions of a TOML text; `name` is what errors call it."""
     document = parse_toml(text, name, WorkloadError)
     unknown = [key for key in document if key != "query"]
@@ -75,7 +84,7 @@ def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list
         raise WorkloadError(
             f"{name}: there is no table {unknown[0]!r} in a query file. Use [[query]]."
         )
-    questions: dict[str, Question] = {}
+    questions: dict[str, Question | ColumnStatistic] = {}
     for number, table in enumerate(tables(document, "query", name), start=1):
         title = table.get("name")
         if not isinstance(title, str) or not title:
@@ -83,12 +92,21 @@ def parse_questions(text: str, schema: Schema, *, name: str = "queries") -> list
         if title in questions:
             raise WorkloadError(f"{name}: two queries are named {title!r}. Rename one.")
         try:
-            questions[title] = Question(title, _query(table, schema))
+            questions[title] = _asked(table, title, schema)
         except (SchemaError, WorkloadError) as error:
             raise WorkloadError(f"{name}: query {title!r}: {error}") from error
     if not questions:
         raise WorkloadError(f"{name} has no query. Add a [[query]].")
     return list(questions.values())
+
+
+def _asked(table: Mapping[str, Any], title: str, schema: Schema) -> Question | ColumnStatistic:
+    if not table.keys() & set(KEYS):
+        return Question(title, _query(table, schema))
+    found = statistic_of(table, title)
+    found.of(schema)
+    schema.conditions_met(found.where, "A question", also=(found.column,))
+    return found
 
 
 def _query(table: Mapping[str, Any], schema: Schema) -> Query:
