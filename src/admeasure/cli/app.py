@@ -17,6 +17,7 @@ from admeasure.cli.arguments import (
     Json,
     ReleasePath,
     SchemaPath,
+    Show,
     WorkloadText,
 )
 from admeasure.cli.ledger import ledger
@@ -81,11 +82,17 @@ def draft(
 
 
 @app.command()
-def check(data: Data, schema: SchemaPath, *, json: Json = False) -> None:
-    """Whether a table satisfies its schema. Names columns and rules, never a value."""
+def check(
+    data: Data,
+    schema: SchemaPath,
+    *,
+    show_values: Show = False,
+    json: Json = False,
+) -> None:
+    """Whether a table satisfies its schema. Names columns and rules; a value only by --show."""
     from admeasure.cli.check import show
 
-    raise typer.Exit(show(data, schema, json=json))
+    raise typer.Exit(show(data, schema, values=show_values, json=json))
 
 
 app.command(context_settings=EXTRA)(plan)

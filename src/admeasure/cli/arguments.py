@@ -26,6 +26,13 @@ Delta = Annotated[
     float, typer.Option("--delta", metavar="D", help="Its failure probability, far below 1/rows.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Show = Annotated[
+    bool,
+    typer.Option(
+        "--show",
+        help="Print values of the private table that look wrong, on a terminal only: NOT PRIVATE.",
+    ),
+]
 Confidence = Annotated[
     float, typer.Option("--confidence", metavar="P", help="How sure each interval is.")
 ]

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from admeasure.cli.eyes import for_eyes_only, show_findings
 from admeasure.domain import about, as_float
 from admeasure.errors import DataError, SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.problems import data_error
+from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import say, say_json
-from admeasure.verbs.check import check
+from admeasure.verbs.check import check, left_out, look_at
 
 INVALID = 3
 
 
-def show(data: str, schema_path: Path, *, json: bool) -> int:
+def show(data: str, schema_path: Path, *, values: bool, json: bool) -> int:
     """All problems at once. That a rule is broken is knowledge of the table: for its steward."""
     called = printable(data)
+    if values:
+        for_eyes_only(json=json)
     try:
         schema = Schema.load(schema_path)
+        if values:
+            show_findings(look_at(data, schema))
         with progress() as make:
             make(f"checking {printable(data)}")
             problems = check(data, schema)
@@ -39,11 +45,13 @@ def show(data: str, schema_path: Path, *, json: bool) -> int:
         )
         return INVALID
     domain = schema.domain
+    unnamed = left_out(data, schema)
     if json:
         facts = {
             "columns": len(domain),
             "cells": as_float(domain.cells()),
             "zeros": len(schema.zeros),
+            "left_out": unnamed,
         }
         say_json(
             {
@@ -62,6 +70,9 @@ def show(data: str, schema_path: Path, *, json: bool) -> int:
         f"level, there is at least one row{zeros if schema.zeros else ''}."
     )
     say(f"The domain has {about(domain.cells())} cells. The unit is one {schema.unit.name}.")
+    if unnamed:
+        few = ", ".join(map(quoted, unnamed[:12])) + (", …" if len(unnamed) > 12 else "")
+        say(f"The schema leaves out {len(unnamed)} columns of the table: {few}.")
     return 0
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.eyes import for_eyes_only, show_findings
 from admeasure.cli.history import workload_of
 from admeasure.cli.options import mechanism_of
 from admeasure.cli.profile import profiled
-from admeasure.errors import UsageError
+from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
 from admeasure.mechanisms.auto import Auto
@@ -19,6 +20,7 @@ from admeasure.release.store import partial_folder
 from admeasure.request import ChargeTo
 from admeasure.terminal.console import banner, note, say, say_json, warn
 from admeasure.terminal.exits import resumable
+from admeasure.verbs.check import look_at
 from admeasure.verbs.fit import fit as run_fit
 
 
@@ -44,11 +46,15 @@ class FitArguments:
     max_memory: float | None = None
     max_seconds: float | None = None
     cache_codes: Path | None = None
+    look: bool = False
+    """Whether values of the table may be looked at and shown, before anything is charged."""
 
 
 def show(given: FitArguments, known: Sequence[str], *, profile: bool, json: bool) -> None:
     watch = Watch(Limits(megabytes=given.max_memory, seconds=given.max_seconds))
     mechanism = _checked(given, known)
+    if given.look:
+        _look(given)
     if given.seed is not None and given.ledger is None:  # a book refuses it altogether
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     seconds: dict[str, float] | None = None
@@ -73,6 +79,18 @@ def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism | Auto:
     if (given.ledger is None) != (given.dataset is None):
         raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
     return mechanism_of(given.mechanism, given.options, known)
+
+
+def _look(given: FitArguments) -> None:
+    """NOT PRIVATE, as the holder of the table asked: whether the run ends here depends on it."""
+    for_eyes_only(json=False)
+    findings = look_at(given.data, given.schema)
+    show_findings(findings)
+    if any(finding.is_likely for finding in findings):
+        raise DataError(
+            "The schema looks wrong for this table, see above. Nothing is charged. Correct it, or "
+            "leave out --show."
+        )
 
 
 def _run(given: FitArguments, mechanism: Mechanism | Auto, watch: Watch) -> Release:

@@ -19,6 +19,7 @@ from admeasure.cli.arguments import (
     MaxMemory,
     MaxSeconds,
     SchemaPath,
+    Show,
     WorkloadText,
 )
 
@@ -111,6 +112,7 @@ def fit(
     max_seconds: MaxSeconds = None,
     cache_codes: CacheCodes = None,
     *,
+    show_values: Show = False,
     resume: _Resume = False,
     profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
     json: Json = False,
@@ -141,6 +143,7 @@ def fit(
             cache_codes=cache_codes,
             augment=augment,
             certify=certify,
+            look=show_values,
         ),
         _known(context),
         profile=profile,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -118,6 +118,12 @@ class Kind(ABC):
     @abstractmethod
     def storage_types(self, data: Any) -> list[tuple[str, str]]:
         """Names and storage types of the columns, in the words of DuckDB. No row is looked at."""
+
+    def distinct_values(self, data: Any, name: str) -> Iterator[tuple[Any, int]]:
+        """The values of a column and how many rows have each: NOT PRIVATE, for `check --show`."""
+        raise UsageError(
+            "--show looks at tables in files. Ask the database itself for values of this one."
+        )
 
     @abstractmethod
     def table_name(self, data: Any) -> str:

@@ -4,6 +4,7 @@ breaks, what its columns are stored as, and a name for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from admeasure.schema.model import Schema
@@ -24,6 +25,12 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 def storage_types(data: Any) -> list[tuple[str, str]]:
     """Names and storage types of a table's columns. No row is looked at."""
     return installed_kind(data).storage_types(data)
+
+
+def distinct_values(data: Any, name: str) -> Iterator[tuple[Any, int]]:
+    """The values of a column and how many rows have each. NOT PRIVATE: for the terminal of whoever
+    holds the table, and nothing else."""
+    return installed_kind(data).distinct_values(data, name)
 
 
 def table_name(data: Any) -> str:

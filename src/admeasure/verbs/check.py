@@ -6,7 +6,8 @@ import numpy as np
 
 from admeasure.domain import canonical
 from admeasure.schema import Problem, Schema
-from admeasure.sources.look import find_problems, storage_types
+from admeasure.schema.look import Finding, look
+from admeasure.sources.look import distinct_values, find_problems, storage_types
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenSchema, schema_of
 
@@ -26,6 +27,24 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
     if found:
         return found
     return [*_ruled_out(data, schema), *_contradicted(data, schema)]
+
+
+def left_out(data: str, schema: GivenSchema) -> list[str]:
+    """The columns of the table that the schema leaves out, by its header."""
+    schema = schema_of(schema)
+    known = {*schema.stored_names, *schema.computed, schema.privacy.unit_column}
+    return [name for name, _ in storage_types(data) if name not in known]
+
+
+def look_at(data: str, schema: GivenSchema) -> list[Finding]:
+    """What the table holds beside what the schema says, with values and how many rows have them.
+
+    NOT PRIVATE: for the terminal of whoever holds the table. Nothing of it is kept or charged.
+    """
+    schema = schema_of(schema).as_read
+    stored = {name for name, _ in storage_types(data)}
+    columns = [c for c in schema.columns if c.name in stored]
+    return [f for c in columns for f in look(c, distinct_values(data, c.name))]
 
 
 def _ruled_out(data: str, schema: Schema) -> list[Problem]:

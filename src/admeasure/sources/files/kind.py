@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,11 @@ class _Files(Kind):
         from admeasure.sources.files.source import storage_types
 
         return storage_types(data)
+
+    def distinct_values(self, data: Any, name: str) -> Iterator[tuple[Any, int]]:
+        from admeasure.sources.files.distinct import distinct_values
+
+        return distinct_values(data, name)
 
     def table_name(self, data: Any) -> str:
         return stem(data)
