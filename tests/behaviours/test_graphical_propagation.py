@@ -9,14 +9,7 @@ import pytest
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical import ContradictionError, JunctionTree
-from admeasure.families.graphical.inference import (
-    branches,
-    bucket,
-    cuts,
-    elimination,
-    marginals,
-    triangle,
-)
+from admeasure.families.graphical.inference import branches, elimination, triangle, tuning
 from admeasure.families.graphical.inference.arithmetic import Linear, Logarithmic, Underflow
 from admeasure.families.graphical.inference.calibration import calibrate
 from admeasure.families.graphical.inference.contraction import Contraction
@@ -27,9 +20,9 @@ from admeasure.families.graphical.inference.marginals import Marginals
 def products(request, monkeypatch):
     """Small tables are multiplied two at a time; here they are also treated as large ones are."""
     if request.param != "two at a time":
-        monkeypatch.setattr(elimination, "_FUSED_CELLS", 1)
-        monkeypatch.setattr(elimination, "_FUSED_COST", 0.0)
-        monkeypatch.setattr(bucket, "_CACHE_CELLS", 4)
+        monkeypatch.setattr(tuning, "FUSED_CELLS", 1)
+        monkeypatch.setattr(tuning, "FUSED_COST", 0.0)
+        monkeypatch.setattr(tuning, "CACHE_CELLS", 4)
     if request.param == "level by level":
         monkeypatch.setattr(triangle.Triangle, "of", lambda *_: None)
     return request.param
@@ -41,13 +34,13 @@ def ways(request, monkeypatch):
     plans that were used."""
     used = []
     if request.param != "cuts":
-        monkeypatch.setattr(cuts, "_DEAR", 0.0)
-        monkeypatch.setattr(cuts, "_DEAR_DEEP", 0.0)
-        monkeypatch.setattr(marginals, "_DEAR_CUT", 0.0)
-        monkeypatch.setattr(marginals, "_IN_CACHE", np.inf)
+        monkeypatch.setattr(tuning, "DEAR", 0.0)
+        monkeypatch.setattr(tuning, "DEAR_DEEP", 0.0)
+        monkeypatch.setattr(tuning, "DEAR_CUT", 0.0)
+        monkeypatch.setattr(tuning, "IN_CACHE", np.inf)
         if request.param == "slices of branches":
-            monkeypatch.setattr(branches, "_CACHE_CELLS", 2)
-            monkeypatch.setattr(marginals, "_CONDITIONAL_CELLS", 8)
+            monkeypatch.setattr(tuning, "SLICE_CELLS", 2)
+            monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", 8)
         answer = branches.Branches.answer
 
         def noted(self, way, tables):
@@ -294,7 +287,7 @@ def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
     free = Marginals(beliefs)
     expected = free.answer(triples)
     most = sum(table.size for table in free._conditionals.values()) // 2
-    monkeypatch.setattr(marginals, "_CONDITIONAL_CELLS", most)
+    monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", most)
     bounded = Marginals(beliefs)
     for table, answer in zip(expected, bounded.answer(triples), strict=True):
         np.testing.assert_allclose(answer, table, rtol=1e-12)
@@ -308,7 +301,7 @@ def test_of_many_conditional_tables_none_outlasts_the_call(monkeypatch):
     lasting = Marginals(beliefs)
     expected = lasting.answer(triples)
     filled = sum(table.size for table in lasting._conditionals.values())
-    monkeypatch.setattr(marginals, "_LASTING_CELLS", filled - 1)
+    monkeypatch.setattr(tuning, "LASTING_CELLS", filled - 1)
     brief = Marginals(beliefs)
     for _ in range(2):
         for table, answer in zip(expected, brief.answer(triples), strict=True):

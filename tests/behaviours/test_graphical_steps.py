@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical.estimation import facets
 from admeasure.families.graphical.estimation.facets import Facets
 from admeasure.families.graphical.estimation.regions import (
     USUAL,
@@ -18,7 +17,7 @@ from admeasure.families.graphical.estimation.regions import (
     lone_step,
 )
 from admeasure.families.graphical.estimation.residuals import Effects, closure
-from admeasure.families.graphical.inference import bucket
+from admeasure.families.graphical.inference import bucket, tuning
 from admeasure.families.graphical.inference.tables import CliqueLayout
 from admeasure.families.graphical.inference.triangle import Triangle
 
@@ -41,7 +40,7 @@ TREES = [
 @pytest.fixture(params=["each table by itself", "all tables at once"], autouse=True)
 def sizes(request, monkeypatch):
     if request.param == "each table by itself":
-        monkeypatch.setattr(facets, "_SMALL", 0)
+        monkeypatch.setattr(tuning, "SMALL_CELLS", 0)
 
 
 def joint_of(levels, layout, flat):

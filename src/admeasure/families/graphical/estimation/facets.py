@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, sum_axis
 from admeasure.families.graphical.structure.junction_tree import Clique
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-
-_SMALL = 1 << 12
-"""Tables of so few cells are summed all at once by a sparse matrix, larger ones each by itself."""
 
 
 class Facets:
@@ -38,11 +35,13 @@ class Facets:
             cliques.levels, [sets[t][:axis] + sets[t][axis + 1 :] for t, axis in facets]
         )
         self._large = [
-            (f, *facet) for f, facet in enumerate(facets) if cliques.sizes[facet[0]] > _SMALL
+            (f, *facet)
+            for f, facet in enumerate(facets)
+            if cliques.sizes[facet[0]] > tuning.SMALL_CELLS
         ]
         blocks: list[list[tuple[int, float]]] = [[] for _ in sets]
         for f, (t, _) in enumerate(facets):
-            if cliques.sizes[t] <= _SMALL:
+            if cliques.sizes[t] <= tuning.SMALL_CELLS:
                 blocks[t].append((f, 1.0))
         self._small_spread = meeting(cliques, self.layout, blocks)
         self._small_sums = self._small_spread.T.tocsr()

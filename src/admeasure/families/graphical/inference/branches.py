@@ -20,11 +20,10 @@ from math import prod
 
 import numpy as np
 
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.cuts import Arc
 from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
-_CACHE_CELLS = 1 << 16
-"""What a product holds at a time, where slices are to be had."""
 _MULTIPLIED = 1 / 16
 """Cost of one multiplication inside a matrix product, against reading and writing a cell."""
 _SLICES = -1
@@ -62,7 +61,7 @@ class Branches:
     def __init__(self, tree: JunctionTree, arcs: Sequence[Arc], limit_cells: float) -> None:
         self._levels = tree.levels
         self._limit = limit_cells
-        self._aim = int(min(_CACHE_CELLS, limit_cells))
+        self._aim = int(min(tuning.SLICE_CELLS, limit_cells))
         self._arcs = arcs
         self._sets = [frozenset(node) for node in tree.nodes]
         self._out: list[list[int]] = [[] for _ in tree.nodes]

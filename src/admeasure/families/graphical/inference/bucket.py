@@ -19,16 +19,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.tables import summed_onto
 from admeasure.families.graphical.inference.triangle import Triangle
-
-_CACHE_CELLS = 1 << 16
-"""A table of more cells is cut along its first axis."""
 
 
 def summed(factors: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     """R, from factors that are not negative."""
-    triangle = Triangle.of(factors, shape, _CACHE_CELLS)
+    triangle = Triangle.of(factors, shape, tuning.CACHE_CELLS)
     return _summed(factors, shape) if triangle is None else triangle.summed(factors)
 
 
@@ -37,7 +35,7 @@ def adjoints(
 ) -> list[np.ndarray]:
     """The derivatives of the sum of weight(x) R(x) by each factor's cells; where a cell is 0, what
     is said of it is not used."""
-    triangle = Triangle.of(factors, shape, _CACHE_CELLS)
+    triangle = Triangle.of(factors, shape, tuning.CACHE_CELLS)
     if triangle is not None:
         return triangle.adjoints(factors, weight)
     shares = zip(_shares(factors, shape, weight), factors, strict=True)
@@ -96,7 +94,7 @@ def log_shares(
 
 
 def _is_large(shape: tuple[int, ...]) -> bool:
-    return len(shape) > 1 and math.prod(shape) > _CACHE_CELLS
+    return len(shape) > 1 and math.prod(shape) > tuning.CACHE_CELLS
 
 
 def _cuts(factors: Sequence[np.ndarray], length: int) -> Iterator[list[np.ndarray]]:

@@ -14,14 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
 
 _DEEP = 6.0
 """How much dearer a part is, at first sight, that is inside no node and must itself be cut."""
-_DEAR = float(1 << 19)
-"""Cells from which a closer look at a query's cost pays for itself."""
-_DEAR_DEEP = float(1 << 14)
-"""The same for one with a part that must itself be cut, whose cost first sight only guesses."""
 _CALL = 20_000.0
 """Cost of setting up one product, whatever its size."""
 _MULTIPLIED = 1 / 16
@@ -70,7 +67,7 @@ class Cuts:
         weighed = np.where(easy, cost, cost * _DEEP + 4 * _CALL)
         chosen = self._in_company(queries, weighed)
         every = np.arange(len(queries))
-        dear = cost[every, chosen] > np.where(easy[every, chosen], _DEAR, _DEAR_DEEP)
+        dear = cost[every, chosen] > np.where(easy[every, chosen], tuning.DEAR, tuning.DEAR_DEEP)
         answer = chosen.tolist()
         for t in np.flatnonzero(dear).tolist():
             answer[t] = self._judge(queries[t])[1]

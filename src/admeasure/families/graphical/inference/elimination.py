@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.steps import Kind, Operand, Step
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
@@ -30,10 +31,6 @@ from admeasure.families.graphical.structure.junction_tree import (
 )
 
 _MAX_SPLIT = 9
-_FUSED_CELLS = 1 << 15
-"""A joint product of fewer cells is made quickly either way."""
-_FUSED_COST = 0.5
-"""What a cell of it costs at once, where a product of two tensors costs 2 (measured)."""
 _FUSED_SHARE = 8
 """A product with a smaller part of its cells than this is better made beforehand."""
 
@@ -120,9 +117,9 @@ class Elimination:
 
     def _bucket_cost(self, tensors: list[int]) -> float:
         joint = self._joint_cells(tensors)
-        if joint < _FUSED_CELLS or len(maximal(self._axes[t] for t in tensors)) < 3:
+        if joint < tuning.FUSED_CELLS or len(maximal(self._axes[t] for t in tensors)) < 3:
             return math.inf
-        return _FUSED_COST * joint
+        return tuning.FUSED_COST * joint
 
     def _split(self, tensors: list[int]) -> tuple[float, list[int], list[int]]:
         """The cheapest way to part tensors into two groups that are multiplied, then joined."""

@@ -8,8 +8,9 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
 All queries with the same near part and the same cut share one matrix product; very many pairs are
 answered in one pass over the tree (`all_pairs`), and triples whose cuts are dear from the node
 where their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept,
-up to `_CONDITIONAL_CELLS` while a call is answered and `_LASTING_CELLS` until the next one, and
-so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
+up to `tuning.CONDITIONAL_CELLS` while a call is answered and `tuning.LASTING_CELLS` until the next
+one, and so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds
+`limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -22,6 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from admeasure.errors import ResourceError
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.all_pairs import AllPairs
 from admeasure.families.graphical.inference.branches import Branches, ContractionPath
 from admeasure.families.graphical.inference.calibration import Beliefs
@@ -32,16 +34,8 @@ from admeasure.families.graphical.structure.junction_tree import Clique, cells_o
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 _KEPT_CELLS = 1 << 23
-_CONDITIONAL_CELLS = 1 << 24
-_LASTING_CELLS = 1 << 20
-"""Of conditionals that one call has filled memory with the next one mostly needs few, and the model
-of a round is still held while that of the next round fills its own."""
 _MANY_PAIRS = 64
 """From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
-_DEAR_CUT = float(1 << 23)
-"""The cost of cuts from which branches are considered."""
-_IN_CACHE = 3.0
-"""So many cells of the small tables of branches take the time of one of a large table."""
 
 
 class Marginals:
@@ -80,7 +74,7 @@ class Marginals:
     def answer(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
         answers = self._answers(queries)
-        if self._conditional_cells > _LASTING_CELLS:
+        if self._conditional_cells > tuning.LASTING_CELLS:
             self._forget_conditionals()
         return answers
 
@@ -116,9 +110,9 @@ class Marginals:
     def _branched(self, query: Clique) -> ContractionPath | None:
         """How to answer from the node where the query's branches meet, where cuts are dearer."""
         cost = self._cuts.judged(query)
-        if len(query) != 3 or cost < _DEAR_CUT:
+        if len(query) != 3 or cost < tuning.DEAR_CUT:
             return None
-        return self._branches.path(query, _IN_CACHE * cost)
+        return self._branches.path(query, tuning.IN_CACHE * cost)
 
     def _factors(self, path: ContractionPath) -> list[np.ndarray]:
         return [self._inside(path.factors[0]), *(self._conditional(e, a) for e, a in path.beyond)]
@@ -228,7 +222,7 @@ class Marginals:
         joint = joint.transpose([order.index(a) for a in (*separator, attribute)])
         table = joint.reshape(-1, self._levels[attribute])
         table = divide_rows(table, self._inside(separator).reshape(-1))
-        if self._conditional_cells + table.size > _CONDITIONAL_CELLS:
+        if self._conditional_cells + table.size > tuning.CONDITIONAL_CELLS:
             self._forget_conditionals()
         self._conditionals[arc, attribute] = table
         self._conditional_cells += table.size
