@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from admeasure.bounds import Evidence
-from admeasure.domain import canonical
+from admeasure.domain import Columns, canonical
+from admeasure.errors import WorkloadError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.planning import certified
@@ -18,9 +19,18 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
-from admeasure.queries import AtLeast, Query, ThresholdCell, Where, from_record
+from admeasure.queries import (
+    AtLeast,
+    Predicate,
+    Query,
+    Threshold,
+    ThresholdCell,
+    Where,
+    from_record,
+)
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.fit import fit
 from admeasure.workload import Question, parse_workload
 
 LEVELS = {"a": 2, "b": 3, "c": 5, "d": 4}
@@ -158,3 +168,41 @@ def test_certified_bounds_and_intervals_hold_as_often_as_stated(mechanism, rho, 
         missed["mean"] += not mean.low <= true <= mean.high
     for what, times_missed in missed.items():
         assert times_missed <= binom.isf(1e-7, runs, 0.2), what
+
+
+def test_bounds_are_had_for_any_columns_and_any_query():
+    """Any marginal of the closure and beyond, a whole threshold, a count, a predicate; each holds
+    in a release with little noise, and says something."""
+    release = fit(
+        table_of(2000), SCHEMA, workload="all-3way", epsilon=20, delta=1e-6, seed=0, certify=0.1
+    )
+    sets: list[Columns] = [("a", "c"), ("a", "b", "c", "d"), ("b", "c")]
+    truth = {r: SOURCE.counts([r])[0] for r in sets}
+    for columns in (("a", "c"), ("d", "b", "a", "c")):
+        r = canonical(columns)
+        error = np.abs(truth[r] - release.model.marginals([r])[0]).sum()
+        assert error <= release.bounds(columns, confidence=0.999).error < 2 * 2000 + 100
+    whole = Threshold(("b", "c"), 1)
+    believed = release.model.marginals([("b", "c")])[0]
+    error = np.abs(whole.answer(truth["b", "c"]) - whole.answer(believed)).sum()
+    assert error <= release.bounds(whole, confidence=0.999).error < whole.answer(believed).sum()
+    levels = {c: np.arange(n) for c, n in LEVELS.items()}
+    same = Predicate(("b", "c"), lambda row: row["b"] == row["c"], "the same", levels)
+    for query in (same, Where(("b", "c"), [[0], [1]])):
+        true, found = float(query.answer(truth["b", "c"])), release.answer(query, confidence=0.999)
+        assert found.low <= true <= found.high
+        assert abs(found.value - true) <= release.bounds(query, confidence=0.999).error < 200
+    with pytest.raises(WorkloadError, match="no column"):
+        release.bounds(["a", "zz"])
+
+
+def test_a_release_without_a_certificate_has_no_mean_error():
+    assert evidence_of("mst", Fraction(1), 0, Fraction(0)).mean_error(0.95) is None
+
+
+def test_every_subset_of_a_certified_marginal_is_bounded_by_it():
+    evidence = evidence_of("independent", Fraction(1, 10), 0, Fraction(1, 2))
+    closure = parse_workload("all-3way", SCHEMA.domain).closure()
+    for r, bound in evidence.bounds(closure, 0.95).items():
+        assert bound.kind == ("supported" if len(r) == 1 else "certified")
+        assert bound.error < evidence.model.total

@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 
 from admeasure.bounds.errors import error_bounds, of_one, paper_bound, rounding
+from admeasure.bounds.found import Answer, Bound, Kind, MeanError
 from admeasure.bounds.intervals import KnownMarginals
 from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tails, variance
 from admeasure.domain import Columns, Domain
@@ -44,60 +44,6 @@ from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
-
-Kind = Literal["supported", "certified", "unsupported", "trivial"]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """`error` >= ||M_r(D) - M_r(model)||_1 >= `low`, in rows, at the asked confidence.
-
-    `paper` is the bound as the paper prints it, for comparison; see docs/bounds.md for what it
-    leaves out.
-    """
-
-    error: float
-    kind: Kind
-    paper: float
-    low: float = 0.0
-
-
-@dataclass(frozen=True)
-class MeanError:
-    """The mean of a workload's errors, in rows: as released, and an interval for the true one."""
-
-    value: float
-    low: float
-    high: float
-    confidence: float
-
-    def in_words(self, marginals: int, rows: float) -> str:
-        """As a sentence, in shares of so many rows, with two digits of what it may be off by.
-
-        >>> MeanError(118.0, 116.1, 119.9, 0.95).in_words(455, 1000.0)[:27]
-        'Mean error 0.1180 ± 0.0019:'
-        """
-        half = (self.high - self.low) / 2 / max(1.0, rows)
-        middle = (self.high + self.low) / 2 / max(1.0, rows)
-        digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 4
-        return (
-            f"Mean error {middle:.{digits}f} ± {half:.{digits}f}: the L1 distance of the release's "
-            f"shares from the true ones, over the {marginals:,} marginals of the workload "
-            f"({100 * self.confidence:g}% confidence; from noisy errors, paid for)."
-        )
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A question, the model's answer, and an interval for the true one (all in rows)."""
-
-    name: str
-    query: Query
-    value: float
-    low: float
-    high: float
-    confidence: float
-    kind: Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +80,19 @@ class Evidence:
             for columns, table in zip(sets, self.model.marginals(sets), strict=True)
         }
         return [self._answer(q, known[q.query.columns], beta) for q in questions]
+
+    def bound_of(self, query: Query, confidence: float) -> Bound:
+        """How far all numbers of a query may be off together, in L1: for a marginal its own bound;
+        for a single count what its interval allows; for other queries the bound of their marginal,
+        times the numbers that one row counts in at the most."""
+        if not query.shape(self.domain):
+            (a,) = self.answers([Question(str(query), query)], confidence)
+            return Bound(max(a.high - a.value, a.value - a.low), a.kind, math.inf)
+        known = self.bounds([query.columns], confidence)[query.columns]
+        if isinstance(query, Marginal):
+            return known
+        times = float(query.spread(np.ones(query.shape(self.domain)), self.domain).max())
+        return Bound(times * known.error, known.kind, times * known.paper)
 
     def mean_error(self, confidence: float) -> MeanError | None:
         """The mean error of the workload, weighted, where a certificate was bought."""

@@ -121,7 +121,8 @@ def statistics_of(
 
 
 EXPLAINED = (
-    "supported: its columns were measured together. unsupported: bounded by what was chosen "
+    "supported: its columns were measured together. certified: the release bought the error of a "
+    "marginal that holds them (--certify). unsupported: bounded by what was chosen "
     "instead. trivial: nothing is known beyond the number of rows."
 )
 

@@ -23,7 +23,7 @@ from admeasure.limits import Limits
 from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
-from admeasure.queries import Query, to_record
+from admeasure.queries import Marginal, Query, to_record
 from admeasure.release import store
 from admeasure.release.display import Counts, release_html
 from admeasure.release.reading import ERRORS, parts
@@ -147,6 +147,14 @@ class Release:
 
     def marginal(self, columns: Sequence[str]) -> Counts:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
+        self._known(columns)
+        schema = self.schema
+        (table,) = self.model.marginals([schema.modelled(columns)])
+        labels = [schema.column(c).labels for c in columns]
+        return Counts.of(schema.regrouped(table, columns), columns, labels)
+
+    def _known(self, columns: Sequence[str]) -> None:
+        """Refuse columns that the schema does not have, or that are named twice."""
         schema = self.schema
         unknown = [c for c in columns if c not in schema.domain and c not in schema.computed]
         if unknown and unknown[0] in schema.domain.stand_ins:
@@ -155,9 +163,6 @@ class Release:
             raise WorkloadError(f"The schema has no column {unknown[0]!r}.")
         if len(set(columns)) != len(columns):
             raise WorkloadError("A marginal names each column once.")
-        (table,) = self.model.marginals([schema.modelled(columns)])
-        labels = [schema.column(c).labels for c in columns]
-        return Counts.of(schema.regrouped(table, columns), columns, labels)
 
     @overload
     def answer(self, questions: QuestionLike, *, confidence: float = 0.95) -> Answer: ...
@@ -238,9 +243,22 @@ class Release:
             return question(asked, self.schema)
         return asked if isinstance(asked, Question) else Question(str(asked), asked)
 
-    def bounds(self, *, confidence: float = 0.95) -> dict[Columns, Bound]:
-        """For each marginal of the workload an upper bound on its L1 error (in rows)."""
-        return self.evidence.bounds(self.workload.marginals(), confidence)
+    @overload
+    def bounds(self, columns: None = None, *, confidence: float = 0.95) -> dict[Columns, Bound]: ...
+    @overload
+    def bounds(self, columns: Sequence[str] | Query, *, confidence: float = 0.95) -> Bound: ...
+    def bounds(
+        self, columns: Sequence[str] | Query | None = None, *, confidence: float = 0.95
+    ) -> dict[Columns, Bound] | Bound:
+        """For each marginal of the workload an upper bound on its L1 error (in rows); or for the
+        marginal of any columns, or for any query, a whole threshold or a count among them."""
+        if columns is None:
+            return self.evidence.bounds(self.workload.marginals(), confidence)
+        if isinstance(columns, Query):
+            columns.validate(self.schema.domain)
+            return self.evidence.bound_of(columns, confidence)
+        self._known(columns)
+        return self.evidence.bound_of(Marginal(self.schema.modelled(columns)), confidence)
 
     @property
     def evidence(self) -> Evidence:

@@ -1,0 +1,63 @@
+"""What bounds are found: values that reports show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from admeasure.queries import Query
+
+Kind = Literal["supported", "certified", "unsupported", "trivial"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`error` >= ||M_r(D) - M_r(model)||_1 >= `low`, in rows, at the asked confidence.
+
+    `paper` is the bound as the paper prints it, for comparison; see docs/bounds.md for what it
+    leaves out.
+    """
+
+    error: float
+    kind: Kind
+    paper: float
+    low: float = 0.0
+
+
+@dataclass(frozen=True)
+class MeanError:
+    """The mean of a workload's errors, in rows: as released, and an interval for the true one."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+    def in_words(self, marginals: int, rows: float) -> str:
+        """As a sentence, in shares of so many rows, with two digits of what it may be off by.
+
+        >>> MeanError(118.0, 116.1, 119.9, 0.95).in_words(455, 1000.0)[:27]
+        'Mean error 0.1180 ± 0.0019:'
+        """
+        half = (self.high - self.low) / 2 / max(1.0, rows)
+        middle = (self.high + self.low) / 2 / max(1.0, rows)
+        digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 4
+        return (
+            f"Mean error {middle:.{digits}f} ± {half:.{digits}f}: the L1 distance of the release's "
+            f"shares from the true ones, over the {marginals:,} marginals of the workload "
+            f"({100 * self.confidence:g}% confidence; from noisy errors, paid for)."
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, the model's answer, and an interval for the true one (all in rows)."""
+
+    name: str
+    query: Query
+    value: float
+    low: float
+    high: float
+    confidence: float
+    kind: Kind
