@@ -1,8 +1,8 @@
 """How far a release, or any synthetic table, is from the private table. NOT PRIVATE.
 
 Errors are of shares: each side's counts are divided by its own number of rows. `workload_error` is
-McKenna et al. (AIM, 2022), Definition 2: the mean over the workload of weight times L1 distance.
-A threshold takes part with the distance between its answers, as a marginal does with its cells.
+McKenna et al. (AIM, 2022), Definition 2, on a list in which a query of weight w stands w times: the
+weighted mean of L1 distances, 0 to 2 for marginals. A threshold takes part with the distance between its answers, as a marginal does with its cells.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def compare(truth: Answers, estimate: Answers, workload: Workload, domain: Domai
             numbers += error.size
             worst = Worst(str(query), query.columns, float(error.sum()))
             found.append((worst, workload.weight(query)))
-    mean = math.fsum(weight * worst.error for worst, weight in found) / len(found)
+    weights = math.fsum(weight for _, weight in found)
+    mean = math.fsum(weight * worst.error for worst, weight in found) / weights
     return Errors(
         marginals=len(workload.marginals()),
         queries=numbers,

@@ -43,7 +43,7 @@ class Resampling:
 
     rows: int
     _weights: dict[int, float] = field(default_factory=dict)
-    _queries: int = 0
+    _total: float = 0.0
 
     def add(self, counts: np.ndarray, weight: float = 1.0) -> None:
         """Take in the answers of one query of the workload."""
@@ -51,15 +51,15 @@ class Resampling:
         for value, number in zip(values.tolist(), times.tolist(), strict=True):
             if 0 < value < self.rows:  # all or none of the rows: a sample makes no error
                 self._weights[value] = self._weights.get(value, 0.0) + weight * number
-        self._queries += 1
+        self._total += weight
 
     def curve(self) -> Callable[[int], float]:
-        """The mean over queries of weight times expected L1 error, as a function of K."""
+        """The weighted mean over queries of the expected L1 error, as a function of K."""
         from scipy.stats import binom  # takes half a second to import: who asks for it pays
 
         counts = list(self._weights)
         shares = np.array(counts, dtype=np.float64) / self.rows
-        weights = np.array(list(self._weights.values())) / max(1, self._queries)
+        weights = np.array(list(self._weights.values())) / (self._total or 1)
 
         def expected(sample: int) -> float:
             # Exact integers: K times a count may pass 64 bits, and ceil must not round.
