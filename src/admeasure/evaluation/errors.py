@@ -2,7 +2,8 @@
 
 Errors are of shares: each side's counts are divided by its own number of rows. `workload_error` is
 McKenna et al. (AIM, 2022), Definition 2, on a list in which a query of weight w stands w times: the
-weighted mean of L1 distances, 0 to 2 for marginals. A threshold takes part with the distance between its answers, as a marginal does with its cells.
+weighted mean of L1 distances, 0 to 2 for marginals. A threshold takes part with the distance
+between its answers, as a marginal does with its cells.
 """
 
 from __future__ import annotations
