@@ -15,6 +15,7 @@ from admeasure.errors import DataError, SchemaError, UsageError, WorkloadError
 from admeasure.public.read import read_public
 from admeasure.queries import Marginal
 from admeasure.schema import Schema, encode_frame
+from admeasure.schema.rows import rows
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
@@ -158,6 +159,19 @@ def test_numbers_and_chains_are_computed_back():
     # what is computed back is read as the same codes again, where rounding is not at an edge
     again = encode_frame(rows, schema)
     assert (again["more"] == codes["more"]).mean() > 0.99
+
+
+def test_what_is_computed_back_twice_is_spelled_as_what_it_is_computed_from():
+    text = TEXT.replace("bins = 24", 'bins = 24\nformat = "%d/%m/%Y"') + WAIT.replace("wait", "w")
+    text += '[[difference]]\ncolumn = "w"\nof = "paid"\nminus = "seen"\n'
+    schema = Schema.loads(text)
+    codes = {"booked": np.array([0, 24]), "sex": [0, 1], "wait": [0, 0], "w": [1, 1]}
+    found = rows(schema, codes, np.random.default_rng(0), as_texts=True)
+    assert list(found) == ["booked", "sex", "seen", "paid"]
+    read = [datetime.datetime.strptime(found[n][0], "%d/%m/%Y") for n in ("seen", "paid")]
+    assert found["booked"][0] == found["seen"][0]
+    assert read[1] - read[0] == datetime.timedelta(1)
+    assert found["booked"][1] == "never"
 
 
 def test_a_difference_has_one_kind_of_storage_or_is_refused():

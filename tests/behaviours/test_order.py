@@ -192,6 +192,11 @@ WORDS = '[[column]]\nname = "w"\ntype = "string"\nenum = ["u", "v"]\n'
     [
         (WHOLE + OTHER + order("x", "y") + order("y", "x"), "'x', 'y' are ordered in a circle"),
         (WHOLE + OTHER + order("x", "x"), "names a column twice"),
+        (
+            "".join(column(f"c{i}", "integer", [0, 9]) for i in range(70))
+            + order(*(f"c{i}" for i in range(70))),
+            "order 70 columns, and at most 64",
+        ),
         (WHOLE + OTHER + order("x", "z"), "has no column 'z'"),
         (WHOLE + WORDS + order("x", "w"), "'w' of type string, whose values have no order"),
         (WHOLE + column("y", "number", [0.0, 1.0]) + order("x", "y"), "types integer and number"),

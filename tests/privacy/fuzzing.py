@@ -44,7 +44,17 @@ _VALUES: tuple[bytes, ...] = (
 _BYTES: tuple[bytes, ...] = (
     *(b"\0", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\n", b"\t", b"\x1b[31m", b"\\"),
     *(b"[" * 40, b"{" * 40, b"a." * 40, b"[" * 2_000, b'"', b"'", b"#", b"=", b",", b"]", b"}"),
-    *(b"[[column]]\n", b"[[marginal]]\n", b"[table]\n", b"[[zero]]\n", b"/", b"%00", b"@", b"?"),
+    *(
+        b"[[column]]\n",
+        b"[[marginal]]\n",
+        b"[table]\n",
+        b"[[zero]]\n",
+        b"[[order]]\n",
+        b"/",
+        b"%00",
+        b"@",
+        b"?",
+    ),
     *(b"../" * 9, b"*", b"~", b"~x/", b":", b";", b"$(x)", b"9" * 5_000, b"\xe2\x80\xa8"),
 )
 

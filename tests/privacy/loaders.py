@@ -123,6 +123,18 @@ def schema(folder: Path) -> Loader:
     )
 
 
+def relations(folder: Path) -> Loader:
+    path = folder / "r.toml"
+
+    def use() -> object:
+        schema = Schema.load(path)
+        assert Schema.loads(schema.dumps()) == schema
+        return schema.zeros, schema.computed
+
+    files = {"r.toml": sound("relations.toml"), "words.csv": sound("words.csv")}
+    return Loader(folder, files, use, 1_000)
+
+
 def workload(folder: Path) -> Loader:
     domain, path = Schema.load(SOUND / "schema.toml").domain, folder / "w.toml"
     return Loader(
@@ -336,7 +348,18 @@ def public_parquet(folder: Path) -> Loader:
 
 
 LOADERS: tuple[Callable[[Path], Loader], ...] = (
-    *(schema, workload, questions, conclusions, plan, study, rules, mechanism_options, addresses),
+    *(
+        schema,
+        relations,
+        workload,
+        questions,
+        conclusions,
+        plan,
+        study,
+        rules,
+        mechanism_options,
+        addresses,
+    ),
     *(release_of_answers, release_of_weights, release_of_tree, interrupted_run),
     *(public_csv, public_parquet),
 )

@@ -17,8 +17,9 @@ import pytest
 PROGRAM = Path(__file__).with_name("fuzzing.py")
 SHARES = {
     "schema": 10,
+    "relations": 5,
     "workload": 15,
-    "questions": 15,
+    "questions": 10,
     "conclusions": 10,
     "plan": 5,
     "study": 10,

@@ -26,7 +26,7 @@ from admeasure.schema.values import quoted
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
 
-MAX_CELLS = 10_000_000
+MAX_CELLS = 1_000_000
 NOT_PUBLIC = (
     "Add `map = {…}` or `table = …`, the function as a codebook has it. A function that is not "
     "public cannot hold exactly: leave out the [[determines]], describe the column as any other, "
@@ -125,7 +125,8 @@ class Computed:
 
     def of_rows(self, codes: Mapping[str, np.ndarray]) -> np.ndarray:
         """Its codes in rows that have those of the model's columns."""
-        return self.codes[tuple(np.asarray(codes[c]).astype(np.int64) for c in self.of)]
+        places = tuple(np.asarray(codes[c]).astype(np.int64) for c in self.of)
+        return self.codes[places].astype(np.int64)
 
 
 def computed(schema: Schema) -> dict[str, Computed]:
@@ -164,7 +165,7 @@ def _computed(schema: Schema, entry: DeterminesEntry, known: Mapping[str, Comput
     codes = np.where(codes < 0, column.levels - 1, codes)
     # From the levels of `from` to the model's: each column of `from` has a code in each cell.
     axes = [lifted(schema, name, of, known) for name in entry.of]
-    made = np.ascontiguousarray(codes[tuple(np.broadcast_arrays(*axes))])
+    made = codes[tuple(np.broadcast_arrays(*axes))].astype(column.dtype)
     made.flags.writeable = False
     return Computed(column, of, made)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from admeasure.schema.column import Column
 from admeasure.schema.decode import OTHER, decode
+from admeasure.schema.difference import reader
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal
 
@@ -48,8 +49,8 @@ def other_text(column: Column) -> str:
 
 def _described(schema: Schema, name: str) -> Column:
     """What says how a column is spelled. One that is a sum is spelled as what is added to."""
-    sums = {entry.of: entry.minus for entry in schema.difference}
-    return schema.column(sums.get(name, name))
+    is_sum = any(entry.of == name for entry in schema.difference)
+    return reader(schema, name) if is_sum else schema.column(name)
 
 
 def _spelled(

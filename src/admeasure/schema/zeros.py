@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from admeasure.schema.model import Schema
 
 MAX_ZERO_CELLS = 10_000_000
+MAX_ORDERED = 64
+"""Every pair of columns of an order is a structural zero of its own."""
 COMPARED_CELLS = 1_000_000
 """Rules that together span at most so many cells are checked for contradicting each other."""
 
@@ -166,6 +168,12 @@ def order_pairs(entries: Sequence[OrderEntry]) -> list[tuple[str, str]]:
     """Every pair (a, b) with a ≤ b by these rules, also by way of others; sorted so that a column
     comes before those it is at most. A circle is a `SchemaError`."""
     above: dict[str, set[str]] = {}
+    names = {name for entry in entries for name in entry.columns}
+    if len(names) > MAX_ORDERED:
+        raise SchemaError(
+            f"The [[order]] tables order {len(names)} columns, and at most {MAX_ORDERED} are "
+            "handled. Leave some out."
+        )
     for entry in entries:
         for i, a in enumerate(entry.columns):
             above.setdefault(a, set()).update(entry.columns[i + 1 :])
