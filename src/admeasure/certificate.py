@@ -137,10 +137,7 @@ def registry_yaml(certificate: Certificate, name: str, columns: tuple[str, ...])
     """
     c = certificate
     listed = "\n".join(f"      - {_quoted(text)}" for text in c.unprotected)
-    spent = "\n".join(
-        f"      - {_quoted(f'{line.what}: rho {line.rho:.6g} in {line.times} charge(s)')}"
-        for line in c.charges
-    )
+    spent = "\n".join(f"      - {_quoted(_paid(line))}" for line in c.charges)
     return f"""\
 # {_one_line(c.promise)}
 deployment:
@@ -182,6 +179,11 @@ deployment:
     status: Draft
     registry_authors: []
 """
+
+
+def _paid(line: Line) -> str:
+    share = f" and delta {line.delta:.6g}" if line.delta else ""
+    return f"{line.what}: rho {line.rho:.6g}{share} in {line.times} charge(s)"
 
 
 def _one_line(text: str) -> str:

@@ -423,7 +423,7 @@ def test_a_plan_says_what_levels_cost_and_the_run_pays_just_that():
     assert Zcdp.from_record(event) == item.cost
     assert (event["sigma"], event["l2_squared"]) == (item.sigma, 1)
     assert f"at least {event['threshold']}. " in " ".join(made.plan.notes)
-    assert item.cost.delta_share == Fraction(1e-6) / 10
+    assert item.cost.delta_share == Fraction(1, 10**7)
     spent = sum((item.total for item in made.plan.items[1:]), made.plan.items[0].total)
     assert spent == made.budget
     assert made.budget.epsilon(1e-6) == pytest.approx(1, rel=1e-9)

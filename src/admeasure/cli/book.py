@@ -11,8 +11,10 @@ from admeasure.privacy.book import Book, Comparison
 from admeasure.terminal.console import say, say_json, table
 
 
-def create(file: Path, dataset: str, epsilon: float, delta: float) -> None:
-    book = Book.create(file, dataset, epsilon=epsilon, delta=delta)
+def create(
+    file: Path, dataset: str, epsilon: float, delta: float, delta_share: float = 0.0
+) -> None:
+    book = Book.create(file, dataset, epsilon=epsilon, delta=delta, delta_share=delta_share)
     total = book.account(dataset).total
     say(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
     say(f"Charge runs to it with: admeasure fit … --ledger {file} --dataset {dataset}")
@@ -78,6 +80,10 @@ def show(file: Path, dataset: str | None, *, json: bool) -> None:
     head = ["data set", "epsilon", "delta", "rho", "spent", "left", "epsilon left", "state"]
     for line in table(head, lines):
         say(line)
+    for a in accounts:
+        if a.total.delta_share:
+            spent, total = (float(cost.delta_share) for cost in (a.spent, a.total))
+            say(f"{a.dataset}: {spent:.4g} of the share {total:.4g} of delta is spent.")
     if dataset is not None:
         _print_runs(book, dataset)
 
@@ -114,6 +120,8 @@ def _record(book: Book, account: Any) -> dict[str, Any]:
         "rho": float(account.total),
         "rho_spent": float(account.spent),
         "rho_left": float(account.left),
+        "delta_share": float(account.total.delta_share),
+        "delta_share_spent": float(account.spent.delta_share),
         "epsilon_spent": account.epsilon_spent,
         "epsilon_left": account.epsilon_left,
         "created": account.created,
@@ -128,6 +136,7 @@ def _record(book: Book, account: Any) -> dict[str, Any]:
                 "delta": e.delta,
                 "rho": float(e.cost),
                 "rho_reserved": float(e.reserved),
+                "delta_share": float(e.cost.delta_share),
                 "started": e.started,
                 "ended": e.ended,
             }

@@ -131,6 +131,7 @@ def _facts(release: Release, out: Path) -> dict[str, Any]:
         "neighbours": c.neighbours,
         "rho": c.rho,
         "rho_spent": c.rho_spent,
+        "delta_spent": c.delta_spent,
         "private": c.private,
         "stamp": c.stamp,
         **release.facts,

@@ -13,11 +13,24 @@ ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
 
 
 @ledger.command("create")
-def create(file: Book, dataset: Dataset, epsilon: Epsilon, delta: Delta = 1e-9) -> None:
+def create(
+    file: Book,
+    dataset: Dataset,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    delta_share: Annotated[
+        float,
+        typer.Option(
+            "--delta-share",
+            metavar="D",
+            help='Of delta, for runs that find levels (enum = "private"): a tenth of delta each.',
+        ),
+    ] = 0.0,
+) -> None:
     """Enter a data set with its total budget, which stands for good."""
     from admeasure.cli import book
 
-    book.create(file, dataset, epsilon, delta)
+    book.create(file, dataset, epsilon, delta, delta_share)
 
 
 @ledger.command("show")

@@ -58,10 +58,13 @@ def _print(planned: Planned) -> None:
             f"{float(item.cost):.4g}",
             f"{100 * float(item.total.ratio(budget)):.1f}%",
             "" if item.sigma is None else f"{item.sigma:.4g}",
+            *([f"{float(item.cost.delta_share):.3g}"] if budget.delta_share else []),
         ]
         for item in made.items
     ]
-    for line in table(["what", "times", "rho each", "share", "noise, in rows"], lines[:SHOWN]):
+    head = ["what", "times", "rho each", "share", "noise, in rows"]
+    head += ["delta each"] if budget.delta_share else []
+    for line in table(head, lines[:SHOWN]):
         say(line)
     if len(lines) > SHOWN:
         say(f"… and {len(lines) - SHOWN} more; --json lists them all.")

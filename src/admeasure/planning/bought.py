@@ -20,7 +20,7 @@ from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
 from admeasure.planning.division import Item
 from admeasure.planning.mechanism import Mechanism, Outcome
-from admeasure.privacy.cost import Cost, budget_of
+from admeasure.privacy.cost import Cost, budget_of, in_decimal
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Column, Schema
 from admeasure.workload import Workload
@@ -68,7 +68,7 @@ PRIVATE: tuple[Private, ...] = (PrivateBins(), PrivateCategories())
 def budget(schema: Schema, epsilon: float, delta: float) -> Cost:
     """The budget of (epsilon, delta), with the share of delta that the open columns need."""
     needed = sum((kind.delta_share for kind, _ in _open(schema)), Fraction(0))
-    return budget_of(epsilon, delta, needed * Fraction(delta) if needed else 0)
+    return budget_of(epsilon, delta, needed * in_decimal(delta) if needed else 0)
 
 
 def divide(schema: Schema, budget: Cost) -> tuple[tuple[Item, ...], Cost]:

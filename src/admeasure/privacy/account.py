@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ from admeasure.privacy.changes import Change, Damage, What
 from admeasure.privacy.cost import Cost, read_cost
 
 RUNNING, RELEASED, FAILED = "running", "released", "failed"
+NO_SHARE = Fraction(0)
+
+_SPENT = ("spent", "delta_spent")
+
+
+def spent_record(spent: Cost) -> dict[str, float]:
+    """What a change of a charge says is spent with it."""
+    share = {"delta_spent": float(spent.delta_share)} if spent.delta_share else {}
+    return {"spent": float(spent), **share}
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,8 @@ class Account:
 
     @property
     def epsilon_left(self) -> float:
-        """The largest epsilon, at the data set's delta, that one more run could ask for."""
+        """The largest epsilon, at the data set's delta, that one more run could ask for, if no step
+        of it may fail."""
         return _epsilon_within(self.left, self.delta)
 
 
@@ -137,7 +148,8 @@ class Following:
         if not cost * 0 <= cost or not (instead_of is None or cost <= instead_of):
             raise Damage
         self.spent[dataset] = spent + cost if instead_of is None else spent - instead_of + cost
-        if float(self.spent[dataset]) != what["spent"]:
+        now = self.spent[dataset]
+        if spent_record(now) != {k: what[k] for k in _SPENT if k in what}:
             raise Damage
 
     def state(self) -> State:
@@ -185,26 +197,43 @@ def _enter(table: dict[Any, Any], key: Any, value: Any) -> None:
 
 def refusal(account: Account, asked: Cost, delta: float) -> str:
     """Why a request at this delta is refused: total, spent, left, asked, and what to do."""
-    left = (
-        "Nothing is left: no further release of this data set is possible"
-        if account.left <= account.left * 0
-        else f"Ask for at most epsilon = {_floor(_epsilon_within(account.left, delta))} at delta = "
-        f"{delta:g}, or see `admeasure ledger show` for runs that were not settled"
-    )
+    total, share, free = account.total, asked.delta_share, account.left.delta_share
+    spent, left = (f"{float(c):.6g}" for c in (account.spent, account.left))
+    if total.delta_share or share:
+        spent, left = str(account.spent), str(account.left)
+    if account.left.without_delta <= account.left * 0:
+        advice = "Nothing is left: no further release of this data set is possible"
+    elif share > free:
+        advice = (
+            f"Finding levels takes a share of delta ({float(share):.3g} here), and "
+            + (f"{float(free):.3g} is left of what" if total.delta_share else "none")
+            + " was set aside when the data set was entered (`ledger create --delta-share`). Give "
+            "the columns their levels (`enum = […]`)"
+        )
+        advice += ", or ask for a smaller delta" if free else ""
+    else:
+        most = _floor(_epsilon_within(account.left, delta, share))
+        advice = (
+            f"Ask for at most epsilon = {most} at delta = {delta:g}, or see `admeasure ledger "
+            "show` for runs that were not settled"
+        )
     return (
-        f"The data set {account.dataset!r} has a total of {account.total} (epsilon "
-        f"= {account.epsilon:g} at delta = {account.delta:g}). {float(account.spent):.6g} is "
-        f"spent and {float(account.left):.6g} is left; this run asks for {asked} "
+        f"The data set {account.dataset!r} has a total of {total} (epsilon "
+        f"= {account.epsilon:g} at delta = {account.delta:g}). {spent} is "
+        f"spent and {left} is left; this run asks for {asked} "
         f"(epsilon = {asked.epsilon(delta):.4g} at delta = {delta:g}). Nothing was charged. "
-        f"{left}."
+        f"{advice}."
     )
 
 
-def _epsilon_within(left: Cost, delta: float) -> float:
-    """The largest epsilon, up to rounding, whose budget at this delta fits within what is left."""
-    epsilon, step = left.epsilon(delta), 1.0
+def _epsilon_within(left: Cost, delta: float, share: Fraction = NO_SHARE) -> float:
+    """The largest epsilon, up to rounding, whose budget at this delta, with a share of it, fits
+    within what is left."""
+    if share >= delta:
+        return 0.0
+    epsilon, step = left.without_delta.epsilon(float(Fraction(delta) - share)), 1.0
     try:
-        while epsilon > 0 and not left.of(epsilon, delta) <= left:
+        while epsilon > 0 and not left.of(epsilon, delta, share) <= left:
             epsilon -= step * math.ulp(epsilon)
             step *= 2
     except UsageError:  # below the least epsilon that has a budget

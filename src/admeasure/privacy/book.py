@@ -27,6 +27,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,9 +42,10 @@ from admeasure.privacy.account import (
     Following,
     State,
     refusal,
+    spent_record,
 )
 from admeasure.privacy.changes import Change
-from admeasure.privacy.cost import Cost, Number, as_cost, budget_of
+from admeasure.privacy.cost import Cost, Number, as_cost, budget_of, in_decimal
 from admeasure.privacy.journal import NOTHING, Mark
 
 T = TypeVar("T")
@@ -96,23 +98,29 @@ class Book:
         *,
         epsilon: float,
         delta: float,
+        delta_share: float | Fraction = 0.0,
         wait_seconds: float = 30.0,
     ) -> Book:
         """A book with this data set in it; the book is made where there is none."""
-        budget_of(epsilon, delta)  # refuses what is no budget before a file is made
+        _total(epsilon, delta, delta_share)  # refuses what is no budget before a file is made
         book = cls(Path(path), wait_seconds)
         bookfile.make(book.path, wait_seconds)
-        book.add(dataset, epsilon=epsilon, delta=delta)
+        book.add(dataset, epsilon=epsilon, delta=delta, delta_share=delta_share)
         return book
 
-    def add(self, dataset: str, *, epsilon: float, delta: float) -> Account:
+    def add(
+        self, dataset: str, *, epsilon: float, delta: float, delta_share: float | Fraction = 0.0
+    ) -> Account:
         """Enter a data set with its total budget, which stands for good.
 
-        The total is the largest budget that gives (epsilon, delta).
+        The total is the largest budget that gives (epsilon, delta). `delta_share` of that delta is
+        for steps that may fail, of all runs together; what it leaves of delta is what rho has. It
+        is fixed here, before anything is released: a total that could be spent as rho or as delta,
+        by choice and after seeing results, would not hold its promise.
         """
         if not dataset.strip():
             raise UsageError("A data set needs a name.")
-        total = budget_of(epsilon, delta)
+        total = _total(epsilon, delta, delta_share)
 
         def change(db: sqlite3.Connection, state: State) -> Account:
             if dataset in state.accounts:
@@ -172,8 +180,9 @@ class Book:
                     "about it. Nothing was charged."
                 )
             granted, left = asked, account.left
-            if isinstance(cost, float) and left <= asked <= left + account.total / 2**50:
-                granted = left
+            rest, slack = left.without_delta, account.total.without_delta / 2**50
+            if isinstance(cost, float) and rest <= asked <= rest + slack:
+                granted = rest
             if not granted or not granted <= left:
                 raise BudgetError(refusal(account, asked, at_delta))
             meant = granted.epsilon(at_delta)
@@ -190,7 +199,7 @@ class Book:
                     "epsilon": meant if epsilon is None else float(epsilon),
                     "delta": at_delta,
                     "at": _now(),
-                    "spent": float(account.spent + granted),
+                    **spent_record(account.spent + granted),
                 },
             )
             changes.write_mark(db, number, NOTHING)
@@ -297,7 +306,7 @@ class Book:
                     f"spent more ({now}). It stays charged in full; do not publish the release."
                 )
             total = state.accounts[entry.dataset].spent - entry.cost + now
-            ending = {"status": status, **now.to_record(), "at": _now(), "spent": float(total)}
+            ending = {"status": status, **now.to_record(), "at": _now(), **spent_record(total)}
             changes.append(db, {"change": "end", "entry": number, **ending})
 
         self._write(change, f"Entry {number} stays charged in full.")
@@ -332,6 +341,16 @@ def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name 
             "A run with a seed is NOT PRIVATE and cannot be entered in the budget book. Leave out "
             "the seed for a private release, or leave out the book for a test."
         )
+
+
+def _total(epsilon: float, delta: float, delta_share: float | Fraction) -> Cost:
+    if not 0 <= delta_share < delta:
+        raise UsageError(
+            f"A share of delta must be at least 0 and below delta = {delta:g}; it is "
+            f"{float(delta_share):g}."
+        )
+    exact = isinstance(delta_share, Fraction)
+    return budget_of(epsilon, delta, delta_share if exact else in_decimal(delta_share))
 
 
 def _cost(value: Cost | Number) -> Cost:

@@ -230,6 +230,15 @@ def _exact(value: Any) -> Fraction:
     return _of_text(value) if isinstance(value, str) else rational(value)
 
 
+def in_decimal(number: float) -> Fraction:
+    """A number as it is written, so that a tenth of 1e-9 is what whoever writes 1e-10 means.
+
+    >>> in_decimal(1e-9) / 10 == in_decimal(1e-10)
+    True
+    """
+    return rational(repr(float(number)))
+
+
 def budget_of(epsilon: float, delta: float, delta_share: Number = 0) -> Zcdp:
     """The budget that is divided and charged where (epsilon, delta) is asked for; a share of that
     delta is for steps that may fail."""

@@ -67,11 +67,13 @@ def _charges(release: Published) -> Iterator[str]:
         return
     for line in c.charges[:CHARGES_SHOWN]:
         times = f" in {line.times} charges" if line.times > 1 else ""
-        yield f"{line.rho:12.6g}  {line.what}{times}"
+        share = f", and {line.delta:.3g} of delta" if line.delta else ""
+        yield f"{line.rho:12.6g}  {line.what}{times}{share}"
     rest = c.charges[CHARGES_SHOWN:]
     if rest:
         yield f"{sum(line.rho for line in rest):12.6g}  {len(rest)} more; release.json lists all"
-    yield f"{c.rho_spent:12.6g}  of rho {c.rho:.6g}"
+    share = f", and {c.delta_spent:.3g} of delta {c.delta:g}" if c.delta_spent else ""
+    yield f"{c.rho_spent:12.6g}  of rho {c.rho:.6g}{share}"
 
 
 def _errors(errors: Errors) -> Iterator[str]:

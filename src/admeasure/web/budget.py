@@ -13,12 +13,13 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.privacy.book import Book
-from admeasure.privacy.cost import Cost
+from admeasure.privacy.cost import Cost, in_decimal
 from admeasure.schema import Schema
 from admeasure.verbs.given import choice_of, given_public, mechanism_of
 from admeasure.verbs.plan import Planned
@@ -126,6 +127,7 @@ def _plan(space: Workspace, offer: Offer) -> Json:
     return {
         "summary": mechanism.summary,
         "rho": float(budget),
+        "delta_share": float(budget.delta_share),
         "rounds": made.rounds,
         "expected": made.expected_error,
         "rows": found.rows,
@@ -189,6 +191,12 @@ def _left(space: Workspace, asked: Mapping[str, Any], budget: Cost) -> Json | No
     }
 
 
+def _share(found: Json, *, epsilon: float, total: float) -> Fraction:
+    """Of delta, for a data set whose runs find levels: what as many such runs need as the total
+    has room for, and five at most."""
+    return in_decimal(found["delta_share"]) * min(max(int(total / epsilon), 1), 5)
+
+
 def start(space: Workspace, table: TableFolder, body: Json) -> Json:
     """Start the run that was shown, once."""
     nonce, shown = str(body["nonce"]), str(body["shown"])
@@ -228,7 +236,9 @@ def _start(
     try:
         if dataset and asked.get("total", ""):
             total = number(asked["total"], "the total epsilon")
-            Book.create(space.book, dataset, epsilon=total, delta=number(asked["delta"], "delta"))
+            delta = number(asked["delta"], "delta")
+            share = _share(found, epsilon=number(asked["epsilon"], "epsilon"), total=total)
+            Book.create(space.book, dataset, epsilon=total, delta=delta, delta_share=share)
     except BaseException:
         shutil.rmtree(run.path)
         raise

@@ -78,7 +78,7 @@ function show(found, asked) {
   }
   const error = found.expected === null ? (found.rows ? "depends on what it will choose" : "not known without the number of rows") : small(found.expected);
   const tiles = make("div", { class: "tiles" },
-    ...[[error, "expected error by noise alone: mean L1 distance of shares, 0 to 2"], [found.rounds, "rounds"], [`${small(found.megabytes)} MB`, "of memory, about"], [small(found.rho), "rho, which this epsilon allows"]].map(
+    ...[[error, "expected error by noise alone: mean L1 distance of shares, 0 to 2"], [found.rounds, "rounds"], [`${small(found.megabytes)} MB`, "of memory, about"], [small(found.rho), "rho, which this epsilon allows"], ...(found.delta_share ? [[small(found.delta_share), "of delta, for levels that are found"]] : [])].map(
       ([number, words]) => make("div", { class: "tile" }, make("b", {}, String(number)), words)));
   const items = table([{ text: "what" }, { text: "times", number: true }, { text: "part of the budget", number: true }, { text: "noise, in rows", number: true }],
     found.items.map((i) => [i.what, String(i.times), percent(i.share), i.sigma === null ? "" : small(i.sigma)]));
