@@ -7,6 +7,7 @@ itself, and name all its problems at once.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,31 @@ class Table(Part):
     rows: Annotated[
         int | None, Field(ge=1, description="Publicly known, approximate; for advice only.")
     ] = None
+    encoding: Annotated[str | None, Field(description="Of CSV files; UTF-8 if not told.")] = None
+
+    @model_validator(mode="after")
+    def _has_a_known_encoding(self) -> Table:
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            raise PydanticCustomError(
+                "schema",
+                "[table] has the unknown encoding {name}. Write the name that Python has for it, "
+                "as latin-1, cp1252 or utf-16.",
+                {"name": quoted(self.encoding)},
+            )
+        return self
+
+
+def _is_encoding(name: str) -> bool:
+    """Whether texts can be in it; some of Python's codecs are for escapes and other things."""
+    try:
+        return "a,1\n".encode(name).decode(name) == "a,1\n" and "escape" not in name.lower()
+    except (LookupError, UnicodeError, ValueError):
+        return False
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether this names UTF-8, of which ASCII is a part."""
+    return codecs.lookup(encoding).name in {"utf-8", "utf-8-sig", "ascii"}
 
 
 class Privacy(Part):

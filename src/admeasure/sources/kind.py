@@ -119,7 +119,13 @@ class Kind(ABC):
     def storage_types(self, data: Any) -> list[tuple[str, str]]:
         """Names and storage types of the columns, in the words of DuckDB. No row is looked at."""
 
-    def distinct_values(self, data: Any, name: str) -> Iterator[tuple[Any, int]]:
+    def column_names(self, data: Any, encoding: str | None) -> list[str]:
+        """Names of the columns; those of a CSV file are in this encoding."""
+        return [name for name, _ in self.storage_types(data)]
+
+    def distinct_values(
+        self, data: Any, name: str, encoding: str | None
+    ) -> Iterator[tuple[Any, int]]:
         """The values of a column and how many rows have each: NOT PRIVATE, for `check --show`."""
         raise UsageError(
             "--show looks at tables in files. Ask the database itself for values of this one."

@@ -27,10 +27,15 @@ def storage_types(data: Any) -> list[tuple[str, str]]:
     return installed_kind(data).storage_types(data)
 
 
-def distinct_values(data: Any, name: str) -> Iterator[tuple[Any, int]]:
+def column_names(data: Any, encoding: str | None) -> list[str]:
+    """Names of a table's columns; those of a CSV file are in this encoding."""
+    return installed_kind(data).column_names(data, encoding)
+
+
+def distinct_values(data: Any, name: str, encoding: str | None) -> Iterator[tuple[Any, int]]:
     """The values of a column and how many rows have each. NOT PRIVATE: for the terminal of whoever
     holds the table, and nothing else."""
-    return installed_kind(data).distinct_values(data, name)
+    return installed_kind(data).distinct_values(data, name, encoding)
 
 
 def table_name(data: Any) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from admeasure.domain import canonical
 from admeasure.schema import Problem, Schema
 from admeasure.schema.look import Finding, look
-from admeasure.sources.look import distinct_values, find_problems, storage_types
+from admeasure.sources.look import column_names, distinct_values, find_problems
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenSchema, schema_of
 
@@ -33,7 +33,7 @@ def left_out(data: str, schema: GivenSchema) -> list[str]:
     """The columns of the table that the schema leaves out, by its header."""
     schema = schema_of(schema)
     known = {*schema.stored_names, *schema.computed, schema.privacy.unit_column}
-    return [name for name, _ in storage_types(data) if name not in known]
+    return [n for n in column_names(data, schema.table.encoding) if n not in known]
 
 
 def look_at(data: str, schema: GivenSchema) -> list[Finding]:
@@ -42,9 +42,10 @@ def look_at(data: str, schema: GivenSchema) -> list[Finding]:
     NOT PRIVATE: for the terminal of whoever holds the table. Nothing of it is kept or charged.
     """
     schema = schema_of(schema).as_read
-    stored = {name for name, _ in storage_types(data)}
+    encoding = schema.table.encoding
+    stored = column_names(data, encoding)
     columns = [c for c in schema.columns if c.name in stored]
-    return [f for c in columns for f in look(c, distinct_values(data, c.name))]
+    return [f for c in columns for f in look(c, distinct_values(data, c.name, encoding))]
 
 
 def _ruled_out(data: str, schema: Schema) -> list[Problem]:
@@ -66,7 +67,7 @@ def _ruled_out(data: str, schema: Schema) -> list[Problem]:
 
 def _contradicted(data: str, schema: Schema) -> list[Problem]:
     """Rows in which a determined column, where the table has it, is not what determines it."""
-    stored = {name for name, _ in storage_types(data)}
+    stored = column_names(data, schema.table.encoding)
     computed = [c for name, c in schema.computed.items() if name in stored]
     if not computed:
         return []

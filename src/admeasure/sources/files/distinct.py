@@ -12,18 +12,19 @@ from typing import Any
 import duckdb
 
 from admeasure.errors import DataError
+from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import connected
 from admeasure.sources.files.tables import layout, locate
 
 _BATCH = 10_000
 
 
-def distinct_values(data: Any, name: str) -> Iterator[tuple[Any, int]]:
+def distinct_values(data: Any, name: str, encoding: str | None) -> Iterator[tuple[Any, int]]:
     """Each stored value and how many rows have it; once for each set of files that store the
     column alike."""
-    location = locate(data)
+    location = in_utf8(locate(data), encoding)
     try:
-        with connected(location.paths) as connection:
+        with connected(location.read_paths) as connection:
             for part in layout(connection, location):
                 aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
                 place = f"k{part.names.index(name)}"

@@ -53,10 +53,17 @@ class _Files(Kind):
 
         return storage_types(data)
 
-    def distinct_values(self, data: Any, name: str) -> Iterator[tuple[Any, int]]:
+    def column_names(self, data: Any, encoding: str | None) -> list[str]:
+        from admeasure.sources.files.source import storage_types
+
+        return [name for name, _ in storage_types(data, encoding)]
+
+    def distinct_values(
+        self, data: Any, name: str, encoding: str | None
+    ) -> Iterator[tuple[Any, int]]:
         from admeasure.sources.files.distinct import distinct_values
 
-        return distinct_values(data, name)
+        return distinct_values(data, name, encoding)
 
     def table_name(self, data: Any) -> str:
         return stem(data)

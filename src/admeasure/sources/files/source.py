@@ -40,6 +40,7 @@ from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.cache import CodeFile, dtypes_of
 from admeasure.sources.files.differences import with_differences
+from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
 from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, unit_kind, unit_text
 from admeasure.sources.files.tables import (
@@ -48,6 +49,7 @@ from admeasure.sources.files.tables import (
     TablePart,
     layout,
     locate,
+    of_header,
     without_entries,
 )
 from admeasure.sources.files.texts import check_texts, fetched, texts_query
@@ -192,9 +194,12 @@ def find_problems(data: str | Path | Sequence[str | Path], schema: Schema) -> li
         return table.problems(connection, table.parts(connection))
 
 
-def storage_types(data: str | Path | Sequence[str | Path]) -> list[tuple[str, str]]:
-    """Names and storage types of a table's columns, from its header alone."""
-    location = locate(data)
+def storage_types(
+    data: str | Path | Sequence[str | Path], encoding: str | None = None
+) -> list[tuple[str, str]]:
+    """Names and storage types of a table's columns, from its header alone. Where nobody says in
+    which encoding that is, it is UTF-8 or else that of Windows."""
+    location = of_header(locate(data), encoding)
     with connected(location.paths) as connection:
         part = layout(connection, location)[0]
     return list(zip(part.names, map(without_entries, part.types), strict=True))
@@ -208,7 +213,7 @@ class _Table:
     """A located table and its schema: makes connections and queries, keeps nothing of the rows."""
 
     def __init__(self, location: Location, schema: Schema, memory_megabytes: float | None) -> None:
-        self.location = location
+        self.location = in_utf8(location, schema.table.encoding)
         self.schema = schema
         given = memory_megabytes is not None
         self.memory_megabytes = memory_megabytes if given else available_megabytes() / 2
@@ -224,7 +229,7 @@ class _Table:
             if spills or self._unit is not None:
                 folder = tempfile.TemporaryDirectory(prefix="admeasure-")
                 spill = stack.enter_context(folder)
-            connection = stack.enter_context(connected(self.location.paths, engine, spill))
+            connection = stack.enter_context(connected(self.location.read_paths, engine, spill))
             try:
                 yield connection
             except duckdb.OutOfMemoryException:
@@ -244,7 +249,8 @@ class _Table:
     def _unreadable(self) -> DataError:
         hint = {
             "csv": "A row has more or fewer fields than the header or more than "
-            f"{MOST_LINE >> 20} MB, a quote is not closed, or the text is not UTF-8",
+            f"{MOST_LINE >> 20} MB, a quote is not closed, or the text is not "
+            f"{self.location.encoding.upper()} (`encoding = …` under [table] says another)",
             "parquet": "A file is damaged, or files differ in what they store under one name",
             "duckdb": "The file is damaged, or a view reads what is not there",
         }[self.location.format]

@@ -9,6 +9,7 @@ texts and no more shown than those of rows.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import gzip
@@ -16,7 +17,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -62,6 +63,17 @@ class Location:
     table: str | None = None
     given: str | None = None
     """The folder or the pattern that the files were found by."""
+    encoding: str = "utf-8"
+    """Of CSV files."""
+    copies: tuple[IO[bytes], ...] = ()
+    """Open copies in UTF-8, where the files are not (`admeasure.sources.files.encodings`)."""
+
+    @property
+    def read_paths(self) -> tuple[Path, ...]:
+        """What DuckDB opens."""
+        if not self.copies:
+            return self.paths
+        return tuple(Path(f"/proc/self/fd/{copy.fileno()}") for copy in self.copies)
 
     @property
     def words(self) -> str:
@@ -183,7 +195,8 @@ def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Ta
         case "csv":
             heads = [(*_csv_head(path, location), _keys(path)) for path in location.paths]
             return [
-                _csv_part(connection, paths, *head) for head, paths in _runs(heads, location.paths)
+                _csv_part(connection, paths, *head)
+                for head, paths in _runs(heads, location.read_paths)
             ]
         case "parquet":
             heads = [
@@ -194,6 +207,23 @@ def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[Ta
                 for head, paths in _runs(heads, location.paths)
             ]
     return [_described(connection, _attach(connection, location), ())]
+
+
+def of_header(location: Location, encoding: str | None) -> Location:
+    """The table with an encoding in which its header can be read. Where nobody says which, names
+    that are not UTF-8 are taken for those of Windows, which Latin-1 is nearly a part of."""
+    if location.format != "csv":
+        return location
+    if encoding is not None:
+        return replace(location, encoding=encoding)
+    try:
+        _csv_head(location.paths[0], location)
+    except DataError:
+        windows = replace(location, encoding="cp1252")
+        with contextlib.suppress(DataError):
+            _csv_head(location.paths[0], windows)
+            return windows
+    return location
 
 
 def without_entries(sql_type: str) -> str:
@@ -244,7 +274,8 @@ def _csv_head(path: Path, location: Location) -> tuple[Columns, str]:
     part in it, so that the same header is always read the same way."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        encoding = "utf-8-sig" if location.encoding == "utf-8" else location.encoding
+        with opened(path, "rt", encoding=encoding, newline="") as file:
             line = next(_lines(file), "")
             file.seek(0)
             outside_quotes = re.sub(r'"([^"]|"")*("|$)', "", line)
@@ -252,14 +283,16 @@ def _csv_head(path: Path, location: Location) -> tuple[Columns, str]:
             if ".tsv" in path.suffixes:
                 delimiter = "\t"
             names = next(csv.reader(_lines(file), delimiter=delimiter, strict=True), [])
-    except (UnicodeDecodeError, csv.Error, OSError, EOFError, zlib.error):
+    except (UnicodeError, csv.Error, OSError, EOFError, zlib.error):
         raise DataError(
-            f"{_which(path, location)} has a header that cannot be read. Its first line must name "
-            f"the columns, as UTF-8 text with closed quotes, in at most {MOST_HEADER:,} characters."
+            f"{called(path, location)} has a header that cannot be read. Its first line must name "
+            f"the columns, as {location.encoding.upper()} text with closed quotes, in at most "
+            f"{MOST_HEADER:,} characters. Where it is in another encoding, say so: "
+            '`encoding = "latin-1"` under [table].'
         ) from None
     if not any(names):
         raise DataError(
-            f"{_which(path, location)} has no header. Name the columns in its first line."
+            f"{called(path, location)} has no header. Name the columns in its first line."
         )
     return tuple(names), delimiter
 
@@ -280,7 +313,7 @@ def _keys(path: Path) -> Columns:
     return tuple(part.partition("=")[0] for part in path.parts[:-1] if "=" in part[1:])
 
 
-def _which(path: Path, location: Location) -> str:
+def called(path: Path, location: Location) -> str:
     """A file in a message, which must not hold a value of a column in its path."""
     if location.given is not None or _keys(path):
         return f"A file of {location.words}"
@@ -323,7 +356,7 @@ def _parquet_head(
             f"precision FROM parquet_schema({text(glob.escape(str(path)))})"
         ).fetchall()
     except duckdb.Error:
-        which = _which(path, location)
+        which = called(path, location)
         raise DataError(f"{which} cannot be read as Parquet. Check that it is whole.") from None
     names, position = [], 1
     while position < len(rows):

@@ -86,7 +86,9 @@ class SparkSource:
         ship_code: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        table = spark_table(data, order_by, has_units=schema.privacy.unit_column is not None)
+        has_units = schema.privacy.unit_column is not None
+        encoding = schema.table.encoding
+        table = spark_table(data, order_by, has_units=has_units, encoding=encoding)
         self._table = _Table(table, schema, progress, ship_code=ship_code)
         self._kept: DataFrame | None = None
         if keep and table.keep:
@@ -158,7 +160,8 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
-    found = spark_table(data, has_units=schema.privacy.unit_column is not None)
+    has_units = schema.privacy.unit_column is not None
+    found = spark_table(data, has_units=has_units, encoding=schema.table.encoding)
     table = _Table(found, schema, None, ship_code=True)
     found, rows, _, _ = table.scan(schema.names, (), ())
     return found if rows else [*found, NO_ROWS]

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from admeasure.errors import AdmeasureError, DataError, ResourceError, UsageError
+from admeasure.schema.model import is_utf8
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
 from admeasure.sources.spark.kind import SCHEME
@@ -149,14 +150,26 @@ def _options(query: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def spark_table(data: Any, order_by: Sequence[Any] = (), *, has_units: bool = False) -> SparkTable:
+def spark_table(
+    data: Any,
+    order_by: Sequence[Any] = (),
+    *,
+    has_units: bool = False,
+    encoding: str | None = None,
+) -> SparkTable:
     """The table that a DataFrame is or an address names. `order_by`: names or pyspark columns. With
     `has_units` files that store a column in different types are refused, since Spark would read
-    some of them as what they are not."""
+    some of them as what they are not. CSV files are UTF-8: what Spark cannot read in another
+    encoding it replaces, so that two units would become one."""
     from pyspark.sql import DataFrame
 
     if isinstance(data, str):
         address = parse(data)
+        if address.format == "csv" and encoding is not None and not is_utf8(encoding):
+            raise UsageError(
+                f"CSV files in {encoding} are not read by Spark. Convert them to UTF-8, or name "
+                "the file without `spark:`."
+            )
         session = _session(address.master)
         with spoken(address.words):
             found = replace(_open(session, address, merge=has_units), keep=address.keep)
