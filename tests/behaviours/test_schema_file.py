@@ -53,7 +53,7 @@ def test_the_published_json_schema_is_current():
     ("fields", "message"),
     [
         (
-            'type = "integer"\nminimum = 0',
+            'type = "integer"\nminimum = 0\nbins = 4',
             "Column 'x' has no maximum. Add `maximum = …` to the schema, from the codebook rather "
             "than from the data.",
         ),
@@ -75,12 +75,16 @@ def test_the_published_json_schema_is_current():
         ('type = "integer"\nenum = [1, 1]', "repeats a value"),
         ('type = "integer"\nenum = [1]\nclamp = true', "both enum and clamp"),
         ('type = "integer"\nenum = [1]\nminimum = 0', "both enum and minimum"),
-        ('type = "integer"\nminimum = 0\nmaximum = 65536', "65,537 levels and the limit is 65,536"),
+        (
+            'type = "integer"\nminimum = 0\nmaximum = 65536\nbins = 65537',
+            "65,537 levels and the limit is 65,536",
+        ),
         (
             'type = "integer"\nminimum = 0\nmaximum = 9\nmissing_values = ["9"]',
             "lists a missing value that is one of its levels",
         ),
-        ('type = "number"\nminimum = 0\nmaximum = 9', "neither bins nor edges"),
+        ('type = "number"\nminimum = 9\nmaximum = 0', "not below its maximum"),
+        ('type = "number"\nminimum = 0\nmaximum = 9\nbins = 3\nscale = "log"', "has a scale"),
         ('type = "number"\nminimum = 1\nmaximum = 1\nbins = 2', "not below its maximum"),
         ('type = "number"\nminimum = 0\nmaximum = inf\nbins = 2', "finite"),
         ('type = "number"\nminimum = 0\nmaximum = nan\nbins = 2', "finite"),
@@ -154,15 +158,36 @@ def test_a_wrong_section_is_refused(text: str, message: str):
 def test_all_problems_are_named_together_one_a_line():
     said = problem_of(
         HEAD
-        + '[[column]]\nname = "a"\ntype = "integer"\n'
+        + '[[column]]\nname = "a"\ntype = "integer"\nbins = 2\n'
         + '[[column]]\nname = "b"\ntype = "string"\nenun = ["x"]\n'
-        + '[[column]]\nname = "c"\ntype = "number"\nbins = "private"\n'
+        + '[[column]]\nname = "c"\ntype = "number"\nbins = 3\n'
         + '[[column]]\nname = "d"\ntype = "number"\nminimum = 0\nmaximum = 1\nbins = "TODO"\n'
         + '[[column]]\nname = "a"\ntype = "boolean"\n'
     ).split("\n")
     assert said[0] == f"schema has {len(said) - 1} problems:"
     about = {name: [line for line in said[1:] if f"Column '{name}'" in line] for name in "abcd"}
     assert [len(about[name]) for name in "abcd"] == [3, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "levels"),
+    [
+        ('type = "integer"\nminimum = 0\nmaximum = 65535', 65536),
+        ('type = "date"\nminimum = 2020-01-01\nmaximum = 2020-12-31', 366),
+        ('type = "integer"\nminimum = 0\nmaximum = 65536', None),
+        ('type = "integer"\nminimum = 0', None),
+        ('type = "number"', None),
+        ('type = "number"\nminimum = 0\nmaximum = 9', None),
+        ('type = "date"', None),
+        ('type = "integer"\nenum = [3, 4]', 2),
+    ],
+)
+def test_bins_that_are_not_given_are_private_unless_each_value_may_have_a_level(fields, levels):
+    found = Schema.loads(column(fields))
+    assert found.column("x").is_open == (levels is None)
+    if levels:
+        assert found.domain["x"] == levels
+    assert Schema.loads(found.dumps()) == found
 
 
 def test_a_placeholder_is_refused_wherever_a_value_is_due():
@@ -181,7 +206,7 @@ def test_a_placeholder_is_refused_wherever_a_value_is_due():
 
 def test_hostile_names_stay_on_one_line_and_short():
     for name in ["a\nb", "'; DROP TABLE x; --", "\N{SNOWMAN}" * 5, "x" * 10_000, '"""', "\x7f"]:
-        text = f'{HEAD}[[column]]\nname = {toml_value(name)}\ntype = "integer"\nminimum = 0\n'
+        text = f'{HEAD}[[column]]\nname = {toml_value(name)}\ntype = "integer"\nbins = 0\n'
         said = problem_of(text)
         assert "\n" not in said
         assert len(said) < 250
@@ -202,7 +227,7 @@ def test_a_file_that_cannot_be_read_is_a_schema_error(tmp_path: Path):
 
 def test_the_error_of_a_file_begins_with_its_name(tmp_path: Path):
     path = tmp_path / "adult.toml"
-    path.write_text(column('type = "integer"'), "utf-8")
+    path.write_text(column('type = "integer"\nbins = 4'), "utf-8")
     with pytest.raises(SchemaError, match=r"^adult\.toml has 2 problems:"):
         Schema.load(path)
 

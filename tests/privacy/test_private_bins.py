@@ -6,7 +6,6 @@ import datetime
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from admeasure.auditing.replay import compare
 from admeasure.errors import AdmeasureError, SchemaError
 from admeasure.mechanisms import build
 from admeasure.planning import bought
-from admeasure.planning.bins import equal_masses
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
@@ -29,8 +27,9 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.recoded import Recoded
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
-from admeasure.schema.ordered import MOST_BINS, Ordered
-from admeasure.schema.private_bins import FINE_CELLS, cut
+from admeasure.schema.fields import MOST_BINS
+from admeasure.schema.ordered import Ordered
+from admeasure.schema.private_bins import cut
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
@@ -121,36 +120,12 @@ def test_a_file_is_recoded_as_a_frame_is(tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
-@given(
-    st.lists(st.integers(-20, 400), min_size=1, max_size=200),
-    st.floats(0.1, 50),
-    st.integers(1, 20).map(lambda half: 2 * half),
-)
-def test_bins_are_few_ascend_and_none_but_a_single_cell_is_over_full(counts, sigma, most):
-    noisy = np.array(counts)
-    begins = equal_masses(noisy, sigma, most)
-    assert begins[0] == 0
-    assert all(a < b for a, b in pairwise(begins))
-    assert begins[-1] < len(counts)
-    assert len(begins) <= most
-    mass = np.where(noisy > 2 * sigma, noisy, 0)
-    for low, high in pairwise([*begins, len(counts)]):
-        inside = mass[low:high]
-        assert np.count_nonzero(inside) <= 1 or inside.sum() <= 2 * mass.sum() / (most // 2) + 1e-6
-
-
-def test_a_heap_has_a_bin_of_its_own():
-    counts = np.full(100, 10)
-    counts[40] = 5000
-    begins = equal_masses(counts, 1.0)
-    assert {40, 41} <= set(begins)
-
-
 def test_an_open_schema_is_written_and_read_back_and_says_how_large_it_may_become():
     assert Schema.loads(OPEN.dumps()) == OPEN
     assert OPEN.domain["age"] == MOST_BINS + 1
     assert OPEN.domain["cost"] == MOST_BINS
-    assert OPEN.as_read.domain.levels == (101, FINE_CELLS, FINE_CELLS, 2)
+    every_value, hundredths, every_day = 101, 4000, 2192  # -0.1 to 12.7, each twice
+    assert OPEN.as_read.domain.levels == (every_value, hundredths, every_day, 2)
     found = some_cut(1)
     assert not found.open_columns
     assert Schema.loads(found.dumps()) == found
@@ -166,9 +141,10 @@ def test_a_column_of_one_value_has_one_bin():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("maximum = 99\n", ""), "has no maximum"),
-        (('missing_values = ["?"]', 'missing_values = ["7"]'), "missing value that is one of its"),
-        (("maximum = 12.7", "maximum = -0.1"), "edges that do not ascend"),
+        (("maximum = 99\n", "maximum = -1\n"), "minimum that is not at most its maximum"),
+        (("maximum = 12.7", "maximum = -0.1"), "minimum that is not below its maximum"),
+        (('bins = "private"\nclamp', 'bins = 4\nscale = "log"\nclamp'), "only private bins"),
+        (("maximum = 2025-12-31", 'scale = "log"'), "days have none"),
         (('bins = "private"\nclamp', 'bins = "privat"\nclamp'), "whole number"),
         (('bins = "private"\nmissing', 'edges = [0, 99]\nbins = "private"\nmissing'), "both bins"),
     ],
@@ -200,9 +176,9 @@ def test_a_fit_finds_bins_charges_for_them_and_releases_a_schema_that_has_them(n
     assert not release.schema.open_columns
     assert 4 < release.schema.domain["age"] <= MOST_BINS + 1
     paid = {line.what: line.rho for line in release.certificate.charges}
-    share = float(budget_of(1, 1e-6) / 20 / 3)
+    share = float(budget_of(1, 1e-6) / 10 / 3)
     for column in ("age", "cost", "day"):
-        assert paid[f"counts of fine cells of {column}, for its bins"] == pytest.approx(share)
+        assert paid[f"counts of a tree over {column}, for its bins"] == pytest.approx(share)
     assert any("bins" in note for note in release.certificate.notes)
     assert audit_release(tmp_path / "out").holds
     assert book.account("stays").left.rho == 0
@@ -358,12 +334,13 @@ def test_neighbours_differ_only_in_what_is_noised(name, relation, tally):
     tally(f"pairs of neighbours, bins bought, {name}", len(seen))
 
 
-def test_the_sensitivity_of_fine_counts_is_that_of_a_marginal():
+def test_the_noise_of_a_tree_pays_for_all_its_levels():
+    """31 values: leaves, 8 nodes of four, 2 of sixteen."""
     for relation, rows, expected in (
-        ("add-remove", 1, 1),
-        ("add-remove", 3, 9),
-        ("replace", 1, 2),
-        ("replace", 3, 18),
+        ("add-remove", 1, 3),
+        ("add-remove", 3, 27),
+        ("replace", 1, 6),
+        ("replace", 3, 54),
     ):
         schema = Schema.loads(SMALL.format(rows=rows, relation=relation))
         (item,), left = bought.divide(schema, Zcdp(Fraction(1)))

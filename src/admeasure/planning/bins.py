@@ -1,28 +1,40 @@
 """Bins that are bought (`bins = "private"`).
 
-A column is read on a fine public grid. A share of the budget buys noisy counts of its fine cells
-(`privacy.fine_counts`), from which about equally full bins are cut.
+A column is read on a fine public grid. A share of the budget buys noisy counts of all nodes of a
+tree over it (`privacy.tree_counts`), which serve three times: bins are a cut of the estimated tree
+(`planning.tree`), their counts join the first measurement of the column, and the shares of the
+leaves say how values lie inside the bins.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from admeasure.measurement import Measurement
+from admeasure.planning import tree
 from admeasure.planning.division import Item
+from admeasure.planning.purchase import Purchase
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.fine_counts import FineCounts
+from admeasure.privacy.tree_counts import TreeCounts
+from admeasure.queries import Marginal
 from admeasure.schema import Column, Schema
-from admeasure.schema.ordered import MOST_BINS, Ordered
-from admeasure.schema.private_bins import cut
+from admeasure.schema.fields import MOST_BINS
+from admeasure.schema.ordered import Ordered
+from admeasure.schema.private_bins import cut, hierarchy, inside_of, leaf_of, recoding
+
+FEWEST_BINS = 8
+PAIR = 2.0
+"""What a cell of a pair of columns should hold on average, in scales of its noise."""
 
 NOTE = (
     "The bins of {names} were found from noisy counts, for a charge: they are protected, unlike "
-    "the rest of the schema."
+    "the rest of the schema. No bound rests on these counts."
 )
 FORESEEN = (
     "Columns with private bins are counted as if they had the most bins that they may come to have."
@@ -31,47 +43,50 @@ FORESEEN = (
 
 @dataclass(frozen=True)
 class PrivateBins:
-    """A column on its fine grid, cut where noisy counts say."""
+    """A column on its fine grid, cut where a noisy tree says."""
 
-    share: Fraction = Fraction(1, 20)
+    share: Fraction = Fraction(1, 10)
     delta_share: Fraction = Fraction(0)
 
     def sells(self, column: Column) -> bool:
         return isinstance(column, Ordered)
 
     def item(self, column: Column, schema: Schema, cost: Cost) -> Item:
-        counts = FineCounts(column.name, schema.as_read.domain)
+        assert isinstance(column, Ordered)
+        counts = TreeCounts(column.name, schema.as_read.domain, hierarchy(column))
         return Item(str(counts), cost, cost.sigma(counts.l2_squared(schema.unit)))
 
     def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
         return FORESEEN
 
-    def buy(self, curator: Curator, column: Column, cost: Cost) -> Column:
+    def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, Ordered)
-        noisy = curator.statistic(FineCounts(column.name, curator.domain), cost)
-        regular = len(noisy.values) - column.other - (column.missing_values is not None)
-        return cut(column, equal_masses(noisy.values[:regular], noisy.sigma))
+        counts = TreeCounts(column.name, curator.domain, hierarchy(column))
+        noisy = curator.statistic(counts, cost)
+        found = tree.estimate(
+            counts.levels,
+            counts.divided(noisy.values),
+            noisy.sigma,
+            unbounded=(column.minimum is None, column.maximum is None),
+            centre=leaf_of(column, 0),
+        )
+        made = cut(column, found.cut(self.bins(curator, found.total)))
+        others = noisy.values[len(noisy.values) - (made.levels - made.regular) :]
+        starts = np.flatnonzero(np.diff(recoding(column.as_read(), made), prepend=-1))
+        held = np.append(np.add.reduceat(found.leaves, starts[: made.regular]), others)
+        return Purchase(
+            made,
+            inside_of(column, found.leaves),
+            Measurement(Marginal((column.name,)), held, noisy.sigma),
+        )
+
+    def bins(self, curator: Curator, rows: float) -> int:
+        """K: so many that a cell of a pair of columns with as many bins each stands out of the
+        noise, if half of what the mechanism has is divided among pairs, one for each column."""
+        left = curator.budget.without_delta * (1 - self.share) / (2 * len(curator.domain))
+        sigma = left.sigma(curator.unit.rows_changed * curator.unit.max_rows)
+        wanted = math.sqrt(max(0.0, rows) / (PAIR * sigma))
+        return int(min(max(wanted, FEWEST_BINS), (MOST_BINS - 1) // 2))
 
     def note(self, names: str) -> str:
         return NOTE.format(names=names)
-
-
-def equal_masses(noisy: np.ndarray, sigma: float, most: int = MOST_BINS) -> list[int]:
-    """Where bins begin so that they are about equally full, the first at 0: at most `most`.
-
-    Counts that noise alone may have made are taken as none: the sum of the others is divided into
-    most / 2 parts, and a bin ends with the cell in which a part ends. A cell that is a part or more
-    by itself (a heap of round numbers) begins a bin, too.
-
-    >>> equal_masses(np.array([0, 5, 0, 0, 5, 90, 5, 0, 5]), sigma=0.1, most=8)
-    [0, 5, 6]
-    """
-    mass = np.where(noisy > 2 * sigma, noisy, 0).astype(float)
-    total = mass.sum()
-    if total == 0:
-        return [0]
-    parts = most // 2
-    done = np.floor(np.cumsum(mass) * parts / total + 1e-9)
-    ending = np.flatnonzero((np.diff(done, prepend=0.0) > 0) & (done < parts))
-    heaps = np.flatnonzero(mass * parts >= total)
-    return sorted({0, *(ending + 1).tolist(), *heaps.tolist()})

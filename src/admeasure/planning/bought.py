@@ -20,6 +20,7 @@ from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
 from admeasure.planning.division import Item
 from admeasure.planning.mechanism import Mechanism, Outcome
+from admeasure.planning.purchase import Purchase
 from admeasure.privacy.cost import Cost, budget_of, in_decimal
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Column, Schema
@@ -52,7 +53,7 @@ class Private(Protocol):
         """What a plan should say of the kind's columns, whose items these are."""
         ...
 
-    def buy(self, curator: Curator, column: Column, cost: Cost) -> Column:
+    def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         """The column with its levels, bought for `cost`. The curator's source reads the table by
         `schema.as_read`."""
         ...
@@ -103,20 +104,22 @@ def run(
     """
     if not schema.open_columns:
         return schema, certified.run(mechanism, curator, workload, schema.zeros, certify)
-    found = find(curator, schema)
-    outcome = certified.run(mechanism, curator.recoded(found), workload, found.zeros, certify)
+    purchases = find(curator, schema)
+    found = schema.with_columns({name: made.column for name, made in purchases.items()})
+    known = [made.known for made in purchases.values() if made.known is not None]
+    recoded = curator.recoded(found, known)
+    outcome = certified.run(mechanism, recoded, workload, found.zeros, certify)
+    inside = {n: made.inside for n, made in purchases.items() if made.inside is not None}
     notes = (kind.note(", ".join(c.name for c in columns)) for kind, columns in _open(schema))
-    return found, replace(outcome, notes=(*outcome.notes, *notes))
+    return found, replace(outcome, notes=(*outcome.notes, *notes), inside=inside)
 
 
-def find(curator: Curator, schema: Schema) -> Schema:
-    """The schema with levels for its open columns, each bought for its share."""
-    return schema.with_columns(
-        {
-            column.name: kind.buy(curator, column, item.cost)
-            for kind, column, item in list(_purchases(schema, curator.budget))
-        }
-    )
+def find(curator: Curator, schema: Schema) -> dict[str, Purchase]:
+    """The open columns with their levels, each bought for its share."""
+    return {
+        column.name: kind.buy(curator, column, item.cost)
+        for kind, column, item in list(_purchases(schema, curator.budget))
+    }
 
 
 def _open(schema: Schema) -> Iterator[tuple[Private, tuple[Column, ...]]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from admeasure.planning.division import Item
+from admeasure.planning.purchase import Purchase
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.found_levels import FoundLevels
@@ -51,9 +52,9 @@ class PrivateCategories:
             f"These columns are counted as if {MOST_FOUND} levels were found."
         )
 
-    def buy(self, curator: Curator, column: Column, cost: Cost) -> Column:
+    def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, StringColumn)
-        return with_levels(column, curator.find(FoundLevels(column.name), cost))
+        return Purchase(with_levels(column, curator.find(FoundLevels(column.name), cost)))
 
     def note(self, names: str) -> str:
         return NOTE.format(names=names)

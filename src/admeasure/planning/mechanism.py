@@ -6,7 +6,7 @@ It never touches the table: `run` is handed a curator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -19,6 +19,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
+from admeasure.schema.inside import Inside
 from admeasure.selectors.evidence import Selection
 from admeasure.unit import Unit
 from admeasure.workload import Workload
@@ -51,6 +52,8 @@ class Outcome:
     notes: tuple[str, ...] = field(default=())
     errors: NoisyErrors | None = None
     """Of the model, where a certificate of its accuracy was bought."""
+    inside: Mapping[str, Inside] = field(default_factory=dict)
+    """How values lie inside the bins of columns, where a run bought that."""
 
 
 @runtime_checkable

@@ -110,6 +110,7 @@ class Curator:
         journal: Journal | None = None,
         *,
         memory: Memory = USUAL,
+        known: Sequence[Measurement] = (),
     ) -> None:
         self.domain: Domain = source.schema.domain
         self.unit: Unit = source.schema.unit
@@ -119,6 +120,7 @@ class Curator:
         self._source = source
         self._noise = noise
         self._memory = memory
+        self._known = {measurement.query: measurement for measurement in known}
         self._kept = KeptCounts(source, memory)
         self._streaming = self._kept.of_step([])
         self._reader = AnswerReader(source, lambda columns: self._streaming.of(columns), memory)
@@ -129,13 +131,19 @@ class Curator:
         """The budget that is left."""
         return self.ledger.remaining
 
-    def recoded(self, schema: Schema) -> Curator:
+    def recoded(self, schema: Schema, known: Sequence[Measurement] = ()) -> Curator:
         """A curator of the same table in the levels of `schema`, for what is left of the budget: in
         coarser ones by adding up, in texts that were found by reading it again. Releases nothing;
-        the schema follows from what was released."""
+        the schema and what is `known` follow from what was released.
+
+        Each of the latter is joined to the first measurement of its query that a mechanism gets,
+        unless something was chosen before: bounds rest on the noise of measurements after choices,
+        and the levels were found by the noise of what is known.
+        """
         held = self._source
         source = held.by(schema) if _holds_texts(held) else Recoded(held, schema)
-        return Curator(source, self.ledger, self._noise, self.journal, memory=self._memory)
+        shared = {"memory": self._memory, "known": known}
+        return Curator(source, self.ledger, self._noise, self.journal, **shared)
 
     def within(self, budget: Cost) -> Curator:
         """The same curator for a part of the budget; what is charged to it is charged here."""
@@ -192,6 +200,7 @@ class Curator:
             "among": _digest(candidates),
         }
         self.ledger.charge(cost, f"choice of {k} among {len(candidates)} candidates")
+        self._known.clear()
         event = self.journal.next_recorded(asked)
         if event is None:
             with self.journal.drawing(asked, room=k * _longest_record(self.domain)):
@@ -214,6 +223,7 @@ class Curator:
             "among": _digest(candidates),
         }
         self.ledger.charge(cost, f"choice of 1 among {len(candidates)} candidates, by coins")
+        self._known.clear()
         event = self.journal.next_recorded(asked)
         if event is None:
             counts = self._counts([q.columns for q in candidates])
@@ -324,7 +334,9 @@ class Curator:
         event = self.journal.next_recorded(asked)
         if event is None:
             event = self._noised(asked, self._exact(query, counts), sigma)
-        return Measurement(query, unpack(event["values"]), sigma)
+        measured = Measurement(query, unpack(event["values"]), sigma)
+        known = self._known.pop(query, None)
+        return measured if known is None else measured.joined(known)
 
     def _noised(self, asked: Event, exact: np.ndarray, sigma: float) -> Event:
         with self.journal.drawing(asked, room=longest_packed(exact.shape)):

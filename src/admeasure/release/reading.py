@@ -27,6 +27,7 @@ from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
 from admeasure.queries import from_record
 from admeasure.release import store
 from admeasure.schema import Schema
+from admeasure.schema.inside import Inside
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
@@ -60,6 +61,7 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
             "facts": _FACTS.validate_python(head["facts"]),
             "log": read_log(files["log.jsonl"]),
             "errors": _errors(head.get(ERRORS), workload, files),
+            "inside": _inside(schema, files),
         }
     except ReleaseError:
         raise
@@ -99,6 +101,19 @@ def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> Noisy
     if not (fits and 0 < scale <= LARGEST_SIGMA):
         raise ReleaseError("The errors that the release states are not sound. Fetch it again.")
     return NoisyErrors(marginals, values, scale)
+
+
+def _inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]:
+    if store.INSIDE not in files:
+        return {}
+    arrays, found = store.unpack_arrays(files[store.INSIDE], store.INSIDE), {}
+    for i, column in enumerate(schema.columns):
+        if f"starts{i}" in arrays:
+            inside = Inside(arrays[f"starts{i}"], arrays[f"shares{i}"])
+            if column.grid is None or not inside.fits(column.grid):
+                raise ReleaseError(f"{store.INSIDE} does not fit the schema of its release.")
+            found[column.name] = inside
+    return found
 
 
 def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -31,6 +31,7 @@ from admeasure.release.search import improve, is_quick, target_weights, targets_
 from admeasure.release.statistics import StatisticAnswer, answer_statistic
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
+from admeasure.schema.inside import Inside
 from admeasure.schema.rows import rows as spelled_rows
 from admeasure.schema.spreadsheet import safe_columns
 from admeasure.selectors.evidence import Selection
@@ -58,6 +59,8 @@ class Release:
     log: tuple[Event, ...] = ()
     errors: NoisyErrors | None = None
     """Of the model, where the run bought a certificate of its accuracy."""
+    inside: Mapping[str, Inside] = field(default_factory=dict)
+    """How values lie inside the bins of columns, where the run bought that."""
     like: Any = None
     """A frame of the caller's type without rows; `sample` answers in the same type."""
 
@@ -104,7 +107,7 @@ class Release:
         `as_texts` they are spelled out as in a CSV file (`admeasure.schema.rows`)."""
         rng = np.random.default_rng(seed)
         codes = self._codes(rows, rng, search=search, max_seconds=max_seconds, tell=tell)
-        return spelled_rows(self.schema, codes, rng, as_texts=as_texts)
+        return spelled_rows(self.schema, codes, rng, self.inside, as_texts=as_texts)
 
     def sample_codes(
         self, rows: int | None = None, *, seed: int | None = None, search: bool | None = None
@@ -352,6 +355,8 @@ class Release:
                 self.certificate, self.schema.table.name, self.schema.domain.columns
             ).encode(),
         }
+        if self.inside:
+            files[store.INSIDE] = store.pack_arrays(_leaf_arrays(self.inside, self.schema))
         head = {
             "stamp": self.certificate.stamp,
             "model": self.model.kind,
@@ -374,6 +379,15 @@ class Release:
 
 def _silent(part: float) -> None:
     """Progress that nobody hears."""
+
+
+def _leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:
+    """By the numbers of the columns: an array's name must be a file's."""
+    arrays = {}
+    for i, name in enumerate(schema.names):
+        if name in inside:
+            arrays |= {f"starts{i}": inside[name].starts, f"shares{i}": inside[name].shares}
+    return arrays
 
 
 def _selection_record(selection: Selection) -> dict[str, Any]:

@@ -5,6 +5,7 @@ certificate.yaml   the same promise with the fields of the OpenDP deployments re
 schema.toml        workload.toml
 measurements.npz   noisy answers, one array for each measurement, in the order of the log
 model.npz          the model's arrays (never pickled)
+inside.npz         how values lie inside private bins, where there are any: leaves and their shares
 log.jsonl          what the curator gave out, in order, with costs and hashes of the values
 
 Reading trusts nothing: only these names are opened, never through a link, never what is not a plain
@@ -36,6 +37,9 @@ from admeasure.untrusted import parse_json
 
 FORMAT = 1
 FILES = ("schema.toml", "workload.toml", "measurements.npz", "model.npz", "log.jsonl")
+
+INSIDE = "inside.npz"
+"""What only some releases have."""
 
 LARGEST_MEGABYTES = 8192.0
 """The most that one file of a release may take, and all arrays in it together."""
@@ -135,7 +139,7 @@ def write_folder(
 
 def _check_release(path: Path) -> None:
     """Refuse to replace what is no release: somebody's folder of other files would be lost."""
-    known = {*FILES, "release.json", "certificate.yaml"}
+    known = {*FILES, INSIDE, "release.json", "certificate.yaml"}
     others = [] if not path.is_dir() else [p.name for p in path.iterdir() if p.name not in known]
     if path.is_symlink() or not (path / "release.json").is_file() or others:
         raise UsageError(
@@ -160,7 +164,7 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         )
     head = read_head(path)
     files = {}
-    for name in FILES:
+    for name in (*FILES, *({INSIDE} & set(head["sha256"]))):
         files[name] = read_plain(path / name)
         if head["sha256"].get(name) != hashlib.sha256(files[name]).hexdigest():
             raise ReleaseError(f"{path / name} is damaged or changed: its hash does not match.")

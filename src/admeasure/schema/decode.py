@@ -1,15 +1,17 @@
 """Codes back to values.
 
-A category is itself; a whole number, a number or a day is drawn uniformly within its bin, by the
-generator given. `missing` becomes None. `other` becomes the text "other" in string columns and None
-in the rest, since no value stands for it. Where a column has a level that becomes None, its array
-holds Python objects; else it has the type's own storage. Nothing here reads the private table:
-decoding is post-processing of whatever made the codes.
+A category is itself; a whole number, a number or a day is drawn within its bin, by the generator
+given: uniformly, or as the shares of finer leaves say where these are known. `missing` becomes
+None. `other` becomes the text "other" in string columns and None in the rest, since no value stands
+for it. Where a column has a level that becomes None, its array holds Python objects; else it has
+the type's own storage. Nothing here reads the private table: decoding is post-processing of
+whatever made the codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from admeasure.schema.column import Column
 from admeasure.schema.difference import added_back
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.in_order import put_in_order
+from admeasure.schema.inside import Inside
 from admeasure.schema.model import Schema
 from admeasure.schema.rules import Number
 from admeasure.schema.storage import Storage
@@ -25,7 +28,10 @@ from admeasure.schema.values import OTHER
 
 
 def decode(
-    schema: Schema, codes: Mapping[str, np.ndarray], rng: np.random.Generator
+    schema: Schema,
+    codes: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    inside: Mapping[str, Inside] | None = None,
 ) -> dict[str, np.ndarray]:
     """Values for the columns that have codes, in the schema's order, and for those that they
     determine.
@@ -36,23 +42,34 @@ def decode(
     """
     chosen = {name: schema.column(name) for name in codes}
     order = [name for name in schema.names if name in chosen]
-    values = {name: decode_column(chosen[name], np.asarray(codes[name]), rng) for name in order}
+    known = inside or {}
+
+    def drawn(column: Column, some: np.ndarray) -> np.ndarray:
+        return decode_column(column, some, rng, known.get(column.name))
+
+    values = {name: drawn(chosen[name], np.asarray(codes[name])) for name in order}
     if schema.order:
-        put_in_order(schema, codes, values, lambda column, some: decode_column(column, some, rng))
+        put_in_order(schema, codes, values, drawn)
     values = added_back(schema, values)
     for name, computed in schema.computed.items():
         if set(computed.of) <= codes.keys():
-            values[name] = decode_column(computed.column, computed.of_rows(codes), rng)
+            values[name] = drawn(computed.column, computed.of_rows(codes))
     return values
 
 
-def decode_column(column: Column, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def decode_column(
+    column: Column, codes: np.ndarray, rng: np.random.Generator, inside: Inside | None = None
+) -> np.ndarray:
     """One column's values."""
     codes = codes.astype(np.int64)
     if len(codes) and not (codes.min() >= 0 and codes.max() < column.levels):
         raise ValueError(f"codes of column {column.name!r} go outside 0 … {column.levels - 1}")
     grid = column.grid
-    return _level_values(column)[codes] if grid is None else _drawn(column, grid, codes, rng)
+    if grid is None:
+        return _level_values(column)[codes]
+    regular = codes < column.regular
+    draw = grid.draw if inside is None else partial(inside.draw, grid)
+    return _drawn(column, grid, draw(np.where(regular, codes, 0), rng), regular)
 
 
 def _level_values(column: Column) -> np.ndarray:
@@ -65,10 +82,9 @@ def _level_values(column: Column) -> np.ndarray:
 
 
 def _drawn(
-    column: Column, grid: OrdinalGrid | RealGrid, codes: np.ndarray, rng: np.random.Generator
+    column: Column, grid: OrdinalGrid | RealGrid, numbers: np.ndarray, regular: np.ndarray
 ) -> np.ndarray:
-    regular = codes < column.regular
-    numbers = grid.draw(np.where(regular, codes, 0), rng)
+    """The drawn numbers as values, where a regular level was asked for."""
     missing = column.rules[Storage.TEXT].missing
     result = column.values_of(_without_missing(missing, grid, numbers))
     if column.levels == column.regular:

@@ -22,8 +22,9 @@ from pydantic import Field
 
 from admeasure.errors import DataError, SchemaError
 from admeasure.schema.column import Column, Part
+from admeasure.schema.fields import MAX_WHOLE
 from admeasure.schema.frames import StoredColumn
-from admeasure.schema.ordered import MAX_WHOLE, DateColumn, IntegerColumn, NumberColumn, Ordered
+from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Refusal, data_error, problem
 from admeasure.schema.values import quoted
 

@@ -144,8 +144,20 @@ class RealGrid:
     @cached_property
     def _middles(self) -> np.ndarray:
         if self.width is None:
-            return self.edges[:-1] + np.diff(self.edges) / 2
+            middles = self.edges[:-1] / 2 + self.edges[1:] / 2
+            return np.where(self._points, self.edges[:-1], middles)
         return self.low + (np.arange(self.size) + 0.5) * self.width
+
+    @cached_property
+    def _points(self) -> np.ndarray:
+        """Which bins hold one double and no more."""
+        points = self.edges[1:] == np.nextafter(self.edges[:-1], np.inf)
+        points[-1] = False  # the last bin holds its end, too
+        return points
+
+    def is_point(self, code: int) -> bool:
+        """Whether a bin is a single double."""
+        return bool(self._points[code])
 
     def _bins(self, inside: np.ndarray) -> np.ndarray:
         if self.width is None:

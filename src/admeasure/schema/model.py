@@ -24,6 +24,7 @@ from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
 from admeasure.schema.determined import Computed, DeterminesEntry, lifted
 from admeasure.schema.difference import DifferenceEntry
+from admeasure.schema.inside import Inside
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
 from admeasure.schema.zeros import AtLeastOneEntry, OrderEntry, Zero, ZeroEntry
@@ -285,11 +286,16 @@ class Schema(Part):
             for source in (self.computed[name].of if name in self.computed else (name,))
         )
 
-    def decode(self, codes: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, Any]:
+    def decode(
+        self,
+        codes: Mapping[str, np.ndarray],
+        rng: np.random.Generator,
+        inside: Mapping[str, Inside] | None = None,
+    ) -> dict[str, Any]:
         """Codes back to values: see `admeasure.schema.decode`."""
         from admeasure.schema.decode import decode
 
-        return decode(self, codes, rng)
+        return decode(self, codes, rng, inside)
 
     @model_validator(mode="after")
     def _holds_together(self) -> Schema:

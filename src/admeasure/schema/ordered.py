@@ -8,17 +8,24 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-)
+from pydantic import Field
 
 from admeasure.errors import SchemaError
-from admeasure.schema import values
-from admeasure.schema.column import CODEBOOK, PRIVATE, Column
+from admeasure.schema import leaves, values
+from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column
+from admeasure.schema.fields import (
+    MAX_WHOLE,
+    MOST_BINS,
+    USELESS_SCALE,
+    Bins,
+    Clamp,
+    Day,
+    Real,
+    Scale,
+    Whole,
+    edge_problems,
+    not_ascending,
+)
 from admeasure.schema.forms import DayForm, format_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.numerals import SpelledNumber, rounded
@@ -26,42 +33,7 @@ from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
 
-MAX_WHOLE = 2**53
-MOST_BINS = 32
-"""Of a column whose bins are private: all that is checked and planned before they are known."""
-
 MISSING_LEVEL = "lists a missing value that is one of its levels. Keep it in one place"
-
-
-def _iso_date(value: Any) -> Any:
-    """TOML has dates of its own; an ISO text is as good. A datetime is not a day."""
-    if isinstance(value, datetime.datetime):
-        return str(value)
-    is_day = isinstance(value, str) and len(value) == len("2024-12-31")
-    return (values.date_from_text(value) or value) if is_day else value
-
-
-def _or_private(value: Any, number: ValidatorFunctionWrapHandler) -> Any:
-    return value if value == PRIVATE else number(value)
-
-
-Whole = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)]
-Real = Annotated[float, Field(allow_inf_nan=False)]
-Day = Annotated[datetime.date, BeforeValidator(_iso_date)]
-Bins = Annotated[
-    int,
-    Field(ge=1),
-    WrapValidator(_or_private),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer", "minimum": 1}, {"const": PRIVATE}],
-            "description": 'Bins of equal width; or "private": found by the run, for a charge.',
-        }
-    ),
-]
-Clamp = Annotated[
-    bool, Field(description="Values outside the bounds go to the first or last level.")
-]
 
 
 class Ordered(Column):
@@ -75,34 +47,60 @@ class Ordered(Column):
     maximum: Any = None
     bins: Bins | None = None
     edges: Any = None
+    scale: Scale = None
 
     reads: ClassVar[Reads]
+    widest: ClassVar[tuple[Any, Any]]
+    """The ends of a grid where no bounds are given, as the grid's numbers."""
     stored_as: ClassVar[tuple[Storage, ...]]
     """Besides as texts."""
 
     @property
     def is_open(self) -> bool:
-        return self.bins == PRIVATE
+        return self.bins == PRIVATE or (self.bins is None and self.edges is None)
 
-    def as_read(self) -> Column:
+    @property
+    def is_bounded(self) -> bool:
+        return self.minimum is not None and self.maximum is not None
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The first and the last number of the grid."""
+        low, high = self.widest
+        if self.edges is not None:
+            return self._ordinal(self.edges[0]), self._ordinal(self.edges[-1])
+        low = low if self.minimum is None else self._ordinal(self.minimum)
+        return low, high if self.maximum is None else self._ordinal(self.maximum)
+
+    def as_read(self) -> Ordered:
         """On the fine grid from which bins are cut, where they are still to be found."""
-        if not self.is_open:
-            return self
+        return self._fine if self.is_open else self
+
+    @cached_property
+    def _fine(self) -> Ordered:
         from admeasure.schema.private_bins import fine_column
 
         return fine_column(self)
 
-    def _open_problems(self) -> Iterator[str]:
+    def leaf_starts(self) -> list[Any]:
+        """Where the leaves begin that private bins are cut from (`admeasure.schema.leaves`)."""
+        raise NotImplementedError
+
+    def _ordinal(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def _open_problems(self, *, below: bool) -> Iterator[str]:
         """What can be said of a column before its bins are found, from its fine grid."""
         if self.edges is not None:
             yield "has both bins and edges. Keep one of them"
             return
-        found = list(self.range_problems(needs_bins=False))
-        yield from found
-        if not found:
-            from admeasure.schema.private_bins import fine_problems
+        low, high = self.ends
+        if low > high or (below and low == high):
+            yield not_ascending(below=below)
+            return
+        from admeasure.schema.private_bins import fine_problems
 
-            yield from fine_problems(self)
+        yield from fine_problems(self)
 
     def _unless_open(self) -> None:
         if self.is_open:
@@ -130,37 +128,21 @@ class Ordered(Column):
 
     @property
     def bounds_text(self) -> str:
-        first, last = (
-            (self.minimum, self.maximum) if self.edges is None else (self.edges[0], self.edges[-1])
-        )
-        return f"[{first}, {last}]"
+        if self.edges is not None:
+            return f"[{self.edges[0]}, {self.edges[-1]}]"
+        return f"[{self.minimum}, {self.maximum}]"
 
     def range_problems(self, *, needs_bins: bool) -> Iterator[str]:
         if self.edges is not None:
-            yield from self._edge_problems()
+            yield from edge_problems(self.bins, self.edges, self.minimum, self.maximum)
             return
         for field in ("minimum", "maximum"):
             if getattr(self, field) is None:
                 yield f"has no {field}. Add `{field} = …` to the schema, {CODEBOOK}"
-        if needs_bins and self.bins is None:
-            yield "has neither bins nor edges. Add `bins = …` or `edges = […]`"
         if self.minimum is not None and self.maximum is not None:
             order = (self.minimum > self.maximum) or (needs_bins and self.minimum == self.maximum)
             if order:
-                word = "below" if needs_bins else "at most"
-                yield f"has a minimum that is not {word} its maximum. Correct one of them"
-
-    def _edge_problems(self) -> Iterator[str]:
-        if self.bins is not None:
-            yield "has both bins and edges. Keep one of them"
-        if len(self.edges) < 2:
-            yield "has fewer than two edges. k + 1 edges make k bins"
-        elif any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            yield "has edges that do not ascend. Write each edge once, smallest first"
-        else:
-            for field, edge in (("minimum", self.edges[0]), ("maximum", self.edges[-1])):
-                if getattr(self, field) not in (None, edge):
-                    yield f"has a {field} that is not its outer edge. Leave `{field}` out"
+                yield not_ascending(below=needs_bins)
 
     def _empty_level_problems(self) -> Iterator[str]:
         """A level all of whose values are listed as missing could never occur."""
@@ -174,7 +156,14 @@ class Ordered(Column):
 
 
 class _Whole(Ordered):
-    """What integers and days share: an exact grid."""
+    """What integers and days share: an exact grid, and a level a value where nothing is said of
+    bins and there are not too many values."""
+
+    @property
+    def is_open(self) -> bool:
+        return super().is_open and not (
+            self.bins is None and self.is_bounded and self._span <= MAX_LEVELS
+        )
 
     @cached_property
     def _cuts(self) -> OrdinalGrid:
@@ -196,10 +185,8 @@ class _Whole(Ordered):
 
     @property
     def _span(self) -> int:
-        return self._ordinal(self.maximum) - self._ordinal(self.minimum) + 1
-
-    def _ordinal(self, value: Any) -> int:
-        raise NotImplementedError
+        low, high = self.ends
+        return high - low + 1
 
     def _show(self, ordinal: int) -> str:
         raise NotImplementedError
@@ -210,8 +197,10 @@ class _Whole(Ordered):
 
     def whole_problems(self) -> Iterator[str]:
         if self.is_open:
-            yield from self._open_problems()
+            yield from self._open_problems(below=False)
             return
+        if self.scale is not None:
+            yield USELESS_SCALE
         found = list(self.range_problems(needs_bins=False))
         yield from found
         if found:
@@ -233,6 +222,17 @@ class IntegerColumn(SpelledNumber, _Whole):
     maximum: Whole | None = None
     edges: Annotated[tuple[Whole, ...] | None, Field(strict=False)] = None
     enum: Annotated[tuple[Whole, ...] | None, Field(strict=False, min_length=1)] = None
+
+    widest: ClassVar[tuple[int, int]] = (-MAX_WHOLE, MAX_WHOLE)
+
+    @property
+    def is_open(self) -> bool:
+        return self.enum is None and super().is_open
+
+    def leaf_starts(self) -> list[int]:
+        if self.is_bounded:
+            return leaves.whole_starts(*self.ends, log=self.scale == "log")
+        return leaves.open_whole_starts(*self.ends)
 
     @property
     def grid(self) -> OrdinalGrid | None:
@@ -267,7 +267,7 @@ class IntegerColumn(SpelledNumber, _Whole):
         if self.enum is None:
             yield from self.whole_problems()
             return
-        for field in ("minimum", "maximum", "bins", "edges"):
+        for field in ("minimum", "maximum", "bins", "edges", "scale"):
             if getattr(self, field) is not None:
                 yield f"has both enum and {field}. Keep one of them"
         if self.clamp:
@@ -292,6 +292,14 @@ class DateColumn(_Whole):
     maximum: Day | None = None
     edges: Annotated[tuple[Day, ...] | None, Field(strict=False)] = None
 
+    widest: ClassVar[tuple[int, int]] = (
+        values.days(datetime.date.min),
+        values.days(datetime.date.max),
+    )
+
+    def leaf_starts(self) -> list[int]:
+        return leaves.day_starts(*self.ends)
+
     def _ordinal(self, value: Any) -> int:
         return values.days(value)
 
@@ -315,6 +323,9 @@ class DateColumn(_Whole):
         yield from () if self.format is None else format_problems(self.format)
 
     def problems(self) -> Iterator[str]:
+        if self.scale is not None:
+            yield "has a scale, and days have none. Leave `scale` out"
+            return
         yield from self.whole_problems()
 
 
@@ -330,6 +341,16 @@ class NumberColumn(SpelledNumber, Ordered):
     minimum: Real | None = None
     maximum: Real | None = None
     edges: Annotated[tuple[Real, ...] | None, Field(strict=False)] = None
+
+    widest: ClassVar[tuple[float, float]] = (-leaves.LARGEST, leaves.LARGEST)
+
+    def leaf_starts(self) -> list[float]:
+        if self.is_bounded:
+            return leaves.real_starts(*self.ends, log=self.scale == "log")
+        return leaves.open_real_starts(*self.ends)
+
+    def _ordinal(self, value: Any) -> float:
+        return value
 
     @property
     def grid(self) -> RealGrid:
@@ -353,6 +374,8 @@ class NumberColumn(SpelledNumber, Ordered):
 
     def regular_label(self, code: int) -> str:
         first, last = (float(f"{self.grid.edges[i]:.12g}") for i in (code, code + 1))
+        if first == last or self.grid.is_point(code):
+            return f"{first:g}"
         return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
 
     @property
@@ -366,8 +389,10 @@ class NumberColumn(SpelledNumber, Ordered):
 
     def problems(self) -> Iterator[str]:
         if self.is_open:
-            yield from self._open_problems()
+            yield from self._open_problems(below=True)
             return
+        if self.scale is not None:
+            yield USELESS_SCALE
         found = list(self.range_problems(needs_bins=True)) or list(super().problems())
         yield from found
         if not found and not self.grid.is_resolved:

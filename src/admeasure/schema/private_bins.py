@@ -1,9 +1,9 @@
 """Columns whose bins a run finds: the public grid they are cut from, and the recoding to bins.
 
 A column with `bins = "private"` is open. Its table is read by the column that `fine_column` gives,
-which has the cells of a public grid: one a value, or `FINE_CELLS` of equal width. A charged step
-finds where bins begin on that grid, `cut` writes them into the column as edges, and `recoding` says
-which bin each fine cell is part of. Everything here is public, or follows from what was paid for.
+which has the leaves of a public grid (`admeasure.schema.leaves`). A charged step finds where bins
+begin on that grid, `cut` writes them into the column as edges, and `recoding` says which bin each
+leaf is part of. Everything here is public, or follows from what was paid for.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from admeasure.schema import values
+from admeasure.schema import leaves, values
 from admeasure.schema.column import Column
-from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.grid import OrdinalGrid
+from admeasure.schema.inside import Inside
 from admeasure.schema.ordered import DateColumn, Ordered
-
-FINE_CELLS = 1024
 
 
 def recoding(fine: Column, coarse: Column) -> np.ndarray:
@@ -33,14 +32,44 @@ def recoding(fine: Column, coarse: Column) -> np.ndarray:
 
 
 def fine_column(column: Ordered) -> Ordered:
-    """Cells of doubles are written as edges: so a value lies in the bin of its fine cell, also
-    where rounding decides."""
-    low, high = column.minimum, column.maximum
-    if isinstance(low, float):
-        edges = RealGrid.equal(low, high, FINE_CELLS, clamp=column.clamp).edges
-        return _changed(column, bins=None, edges=tuple(edges.tolist()))
-    span = (high - low).days if isinstance(low, datetime.date) else high - low
-    return _changed(column, bins=None if span < FINE_CELLS else FINE_CELLS)
+    """The column with a level for each leaf. Leaves are written as edges: so a value lies in the
+    bin of its leaf, also where rounding decides. A leaf that is a listed missing value and nothing
+    else could never occur: it is part of its neighbour."""
+    starts, high = column.leaf_starts(), column.ends[1]
+    kept = _with_values(starts, column.missing_read)
+    closed = {"bins": None, "scale": None}
+    if isinstance(high, int) and len(kept) == high - kept[0] + 1:
+        low = _written(column, kept[0])
+        return _changed(column, **closed, minimum=low, maximum=_written(column, high))
+    if kept[-1] == high:
+        kept.pop()
+    edges = tuple(_written(column, start) for start in (*kept, high))
+    return _changed(column, **closed, minimum=None, maximum=None, edges=edges)
+
+
+def _with_values(starts: list[Any], missing: frozenset[int | float]) -> list[Any]:
+    """The starts without those that are missing values; and the first leaf, which must begin where
+    the grid does, with the one after it where it may hold nothing else."""
+    found = [s for i, s in enumerate(starts) if i == 0 or s not in missing]
+    if len(found) > 1 and found[0] in missing:
+        found.pop(1)
+    return found
+
+
+def hierarchy(column: Ordered) -> tuple[np.ndarray, ...]:
+    """The levels of the tree over the leaves of an open column, the coarsest first."""
+    return leaves.hierarchy(_starts(column.as_read()), days=isinstance(column, DateColumn))
+
+
+def inside_of(column: Ordered, shares: np.ndarray) -> Inside:
+    """How values lie inside the bins of an open column, from the shares of its leaves."""
+    return Inside(_starts(column.as_read()), np.asarray(shares, dtype=np.float64))
+
+
+def leaf_of(column: Ordered, number: int) -> int:
+    """The leaf of an open column that is nearest to a number."""
+    starts = _starts(column.as_read())
+    return max(0, int(np.searchsorted(starts, number, side="right")) - 1)
 
 
 def fine_problems(column: Ordered) -> Iterator[str]:
@@ -53,14 +82,15 @@ def fine_problems(column: Ordered) -> Iterator[str]:
 
 
 def cut(column: Ordered, cells: Sequence[int]) -> Ordered:
-    """The column with bins; `cells` are where they begin on the fine grid, the first at 0. Edges
+    """The column with bins; `cells` are the leaves with which they begin, the first is 0. Edges
     cannot say that the last bin is the maximum alone: it joins the bin before it."""
-    edges = [_written(column, start) for start in _starts(fine_column(column))[list(cells)]]
-    if edges[-1] == column.maximum:
-        edges.pop()
-    if not edges:
-        return _changed(column, bins=1)
-    return _changed(column, bins=None, edges=(*edges, column.maximum))
+    fine = column.as_read()
+    high = fine.ends[1]
+    starts = [s for s in _starts(fine)[list(cells)].tolist() if s < high]
+    if not starts:
+        return _changed(fine, bins=1, edges=None)
+    edges = tuple(_written(column, start) for start in (*starts, high))
+    return _changed(fine, bins=None, minimum=None, maximum=None, edges=edges)
 
 
 def _starts(column: Column) -> np.ndarray:
@@ -73,7 +103,7 @@ def _written(column: Ordered, ordinal: Any) -> Any:
     """A number of the grid as a schema file writes it."""
     if isinstance(column, DateColumn):
         return datetime.date.fromordinal(int(ordinal) + values.EPOCH)
-    return ordinal.item()
+    return ordinal
 
 
 def _changed(column: Ordered, **fields: Any) -> Ordered:

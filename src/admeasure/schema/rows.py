@@ -19,12 +19,18 @@ import numpy as np
 from admeasure.schema.column import Column
 from admeasure.schema.decode import OTHER, decode
 from admeasure.schema.difference import reader
+from admeasure.schema.inside import Inside
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal
 
 
 def rows(
-    schema: Schema, codes: Mapping[str, np.ndarray], rng: np.random.Generator, *, as_texts: bool
+    schema: Schema,
+    codes: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    inside: Mapping[str, Inside] | None = None,
+    *,
+    as_texts: bool,
 ) -> dict[str, Any]:
     """The columns of a table with these codes; with `as_texts` as a CSV file has them.
 
@@ -32,7 +38,7 @@ def rows(
     >>> rows(schema, {"age": np.array([2])}, np.random.default_rng(0), as_texts=False)
     {'age': array([2])}
     """
-    values = decode(schema, codes, rng)
+    values = decode(schema, codes, rng, inside)
     return {
         name: _spelled(_described(schema, name), found, codes.get(name), as_texts=as_texts)
         for name, found in values.items()

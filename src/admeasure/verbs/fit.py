@@ -282,6 +282,7 @@ def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Wat
         ),
         selections=outcome.selections,
         errors=outcome.errors,
+        inside=outcome.inside,
         certificate=_certificate(request, outcome, curator.ledger),
         facts={
             "rounds": outcome.rounds,

@@ -11,10 +11,10 @@ from typing import Any
 
 from admeasure.errors import SchemaError
 from admeasure.schema import Schema
+from admeasure.schema.column import PRIVATE
 from admeasure.schema.draft import kind_of
 from admeasure.schema.load import validate
 from admeasure.schema.model import LISTS
-from admeasure.schema.ordered import PRIVATE
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml

@@ -9,7 +9,7 @@ import numpy as np
 
 from admeasure.families.answers import AnswersModel
 from admeasure.mechanisms import Outcome
-from admeasure.planning.bins import equal_masses
+from admeasure.planning.tree import estimate
 from admeasure.queries import Marginal
 
 CAUGHT_BY = {"outcome"}
@@ -22,7 +22,8 @@ class Broken:
     def run(self, curator, workload, zeros):
         column = curator.domain.columns[0]
         (counts,) = curator._counts([(column,)])
-        bins = equal_masses(counts, sigma=0.1)
+        levels = (np.arange(len(counts)),)
+        bins = estimate(levels, [counts], 0.01).cut(4 / 3)
         (measured,) = curator.measure([Marginal((column,))], curator.remaining)
         cells = np.add.reduceat(measured.values, bins).astype(float)
         model = AnswersModel(curator.domain, 1.0, {(column,): cells}, {(column,): 1.0})

@@ -6,7 +6,8 @@ equal width are computed, as the schema's own encoder does; casts that cannot be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from admeasure.schema.frames import EXACT_DOUBLE
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -14,6 +15,7 @@ from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
 
 _HUGE = 2**127 - 1
+_FEW_STARTS = 256
 _DAY_ZERO = "DATE '1970-01-01'"
 
 _STORAGES = {
@@ -129,6 +131,17 @@ class DuckDB(Dialect):
     def place_of(self, text: str, number: int) -> str | None:
         return f"enum_code(TRY_CAST({text} AS {enum_type(number)}))"
 
+    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
+        """Many starts in lists of lists: the tree of comparisons takes long to plan."""
+        if len(starts) <= _FEW_STARTS:
+            return super().last_at_most(value, starts, real=real)
+        size = math.isqrt(len(starts)) + 1
+        parts = [starts[i : i + size] for i in range(0, len(starts), size)]
+        heads, lists = _list(part[0] for part in parts), _list(map(_list, parts))
+        part = f"len(list_filter({heads}, lambda e: e <= {value}))"
+        inside = f"len(list_filter(({lists})[p], lambda e: e <= {value}))"
+        return f"list_transform([{part}], lambda p: (p - 1) * {size} + {inside} - 1)[1]"
+
     def real_bin(self, value: str, grid: RealGrid) -> str:
         if grid.width is None:
             return super().real_bin(value, grid)
@@ -147,6 +160,10 @@ class DuckDB(Dialect):
 
     def fingerprint(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws('|', {', '.join(parts)}))"
+
+
+def _list(entries: Iterable[str]) -> str:
+    return f"[{', '.join(entries)}]"
 
 
 def _whole_type(*, exact: bool) -> tuple[str, int]:

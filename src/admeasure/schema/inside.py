@@ -1,0 +1,65 @@
+"""How values lie inside bins: the shares of finer leaves, from which values are drawn back.
+
+Private bins are cut from leaves whose noisy counts were bought; their shares are kept in a release
+and may be published like all that follows from them. So a heap (40 hours, a round sum, zero) stays
+where it is, though its bin is wider.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from admeasure.schema.grid import OrdinalGrid, RealGrid
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """`starts`: where leaves begin, as the grid's numbers, the first where the grid does; `shares`:
+    how much of the column each has, in any unit. Bins begin where leaves do."""
+
+    starts: np.ndarray
+    shares: np.ndarray
+
+    def fits(self, grid: OrdinalGrid | RealGrid) -> bool:
+        """Whether these are sound, and leaves of that grid."""
+        starts, shares = self.starts, self.shares
+        whole = starts.dtype == np.int64 and isinstance(grid, OrdinalGrid)
+        real = starts.dtype == np.float64 and isinstance(grid, RealGrid)
+        return bool(
+            (whole or real)
+            and shares.dtype == np.float64
+            and starts.ndim == 1
+            and starts.shape == shares.shape != (0,)
+            and np.isfinite(shares).all()
+            and (shares >= 0).all()
+            and (starts[:-1] < starts[1:]).all()
+            and starts[-1] <= grid.high
+            and np.isin(grid.starts, starts).all()
+            and starts[0] == grid.low
+        )
+
+    def draw(
+        self, grid: OrdinalGrid | RealGrid, codes: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """A number in the bin of each code: a leaf by its share of the bin, and any number of it.
+        A bin without any share is taken as one leaf."""
+        fine = self._grid(grid)
+        first = np.searchsorted(self.starts, grid.starts)
+        last = np.append(first[1:], len(self.starts))
+        summed = np.append(0.0, np.cumsum(self.shares))
+        mass = summed[last] - summed[first]
+        at = summed[first][codes] + rng.random(len(codes)) * mass[codes]
+        chosen = np.searchsorted(summed, at, side="right") - 1
+        chosen = np.clip(chosen, first[codes], last[codes] - 1)
+        found = fine.draw(chosen, rng)
+        empty = mass[codes] <= 0
+        if empty.any():
+            found[empty] = grid.draw(codes[empty], rng)
+        return found
+
+    def _grid(self, grid: OrdinalGrid | RealGrid) -> OrdinalGrid | RealGrid:
+        if isinstance(grid, OrdinalGrid):
+            return OrdinalGrid(grid.low, grid.high, self.starts, clamp=False, is_equal=False)
+        return RealGrid.cut([*self.starts.tolist(), grid.high], clamp=False)
