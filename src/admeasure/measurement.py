@@ -45,5 +45,9 @@ class NoisyErrors:
 
 def mean_factor(marginals: int) -> int:
     """How many times over the mean error of so many marginals is released beside each of them: so
-    that it takes about a fifth of what all of that costs."""
-    return max(1, math.isqrt(marginals) // 2)
+    that it takes about a fifth of what all of that costs. Stored releases rely on it.
+
+    >>> [mean_factor(m) for m in (1, 12, 455)]
+    [1, 2, 11]
+    """
+    return max(1, (math.isqrt(marginals) + 1) // 2)

@@ -13,7 +13,7 @@ from admeasure.errors import UsageError
 from admeasure.mechanisms import REGISTRY
 from admeasure.terminal.console import BOLD, DIM, say, styled
 
-EPSILON, TOTAL = "1", "3"
+EPSILON, TOTAL, CERTIFY = "1", "3", "0.05"
 FILES = ("schema.toml", "workload.toml", "questions.toml")
 
 
@@ -33,11 +33,15 @@ def show(out: Path | None) -> None:
     _command("check", f["adult.csv"], "--schema", f["schema.toml"])
     _tell("A budget for all that will ever be released about these people:")
     _command("ledger", "create", f["budget.db"], "--dataset", "adult", "--epsilon", TOTAL)
-    _tell("What would a third of it buy? This reads no data.")
-    _command("plan", *given, "--epsilon", EPSILON)
+    _tell(
+        "What would a third of it buy? This reads no data. A twentieth is kept for a certificate\n"
+        "of accuracy: how far the release is from the table."
+    )
+    _command("plan", *given, "--epsilon", EPSILON, "--certify", CERTIFY)
     _tell("Spend it. Only this step reads the table; what it releases is noisy.")
     book = ["--ledger", f["budget.db"], "--dataset", "adult"]
-    _command("fit", f["adult.csv"], *given, "--epsilon", EPSILON, *book, "--out", f["release"])
+    asked = [*given, "--epsilon", EPSILON, "--certify", CERTIFY]
+    _command("fit", f["adult.csv"], *asked, *book, "--out", f["release"])
     _tell("Synthetic rows, to be used in place of the table:")
     _command("sample", f["release"], "-n", "48842", "-o", str(folder / "synthetic.csv"))
     _tell("Questions, with intervals for the true counts. These cost nothing, as often as you ask.")
