@@ -26,14 +26,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
 
 from admeasure.bounds.errors import error_bounds, of_one, paper_bound, rounding
 from admeasure.bounds.found import Answer, Bound, Kind, MeanError
-from admeasure.bounds.intervals import KnownMarginals
+from admeasure.bounds.intervals import KnownMarginals, Tails
 from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tails, variance
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
@@ -266,7 +266,7 @@ class Evidence:
             return float(sizes[0] * self.tails(columns, beta)(cells)[0])
         return found[1].tail(beta) * float(np.linalg.norm(weights))
 
-    def tails(self, columns: Columns, beta: float) -> Callable[[np.ndarray], np.ndarray]:
+    def tails(self, columns: Columns, beta: float) -> Tails:
         """The same for sums of cells, by their number. Where the noise is that of one measurement,
         and no other could have been made, its law is known."""
         found = self.estimate(columns)
@@ -276,27 +276,18 @@ class Evidence:
         if len(inside) == 1 and not self.adaptive:
             (m,) = inside
             summed = m.values.size // estimate.size
-            return lambda cells: sum_tails(cells * summed, m.sigma, beta)
+            return _tails(summed, m.sigma, 1.0, beta)
         return lambda cells: noise.tail(beta) * np.sqrt(cells)
 
-    def singles(
-        self, columns: Columns, beta: float
-    ) -> Iterator[tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]]:
-        """Each measurement by itself, summed to these columns, and its tails: its part of beta is
-        divided among the sizes of sets inside it, and there evenly."""
+    def singles(self, columns: Columns) -> Iterator[tuple[np.ndarray, Callable[[float], Tails]]]:
+        """Each measurement by itself, summed to these columns, and its tails for a probability: its
+        part of that is divided among the sizes of sets inside it, and there evenly."""
         for m, part in zip(self._measured, self._parts, strict=True):
             inside = m.query.columns
             if set(columns) <= set(inside):
                 table = self._summed(m, columns)
-                sets = len(inside) * math.comb(len(inside), len(columns))
-                summed, level = m.values.size // table.size, beta * part / sets
-                sigma = m.sigma
-                yield (
-                    table,
-                    lambda cells, summed=summed, sigma=sigma, level=level: sum_tails(
-                        cells * summed, sigma, level
-                    ),
-                )
+                part = part / (len(inside) * math.comb(len(inside), len(columns)))
+                yield table, partial(_tails, m.values.size // table.size, m.sigma, part)
 
     def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
         errors = error_bounds(self, columns, believed, of_one(self, columns, beta))
@@ -328,6 +319,10 @@ class Evidence:
         said = high < self.most_rows(0.05 * beta) or low > 0
         kind = "supported" if high == 0 else self._kind(query.columns, said)
         return Answer(question.name, query, value, low, high, 1 - beta, kind)
+
+
+def _tails(summed: int, sigma: float, part: float, beta: float) -> Tails:
+    return lambda cells: sum_tails(cells * summed, sigma, part * beta)
 
 
 def _beta(confidence: float) -> float:

@@ -27,9 +27,23 @@ if TYPE_CHECKING:
 Tails = Callable[[np.ndarray], np.ndarray]
 """How far a sum of cells may be off, for each of these numbers of cells."""
 
-STATEMENTS = 4
-"""About one table and one question: that the sums over its outer and inner set, and over all but
-them, are not beyond what was measured, each to one side."""
+WITHIN, WITHOUT = 0.4, 0.1
+"""Four statements are made of one table and one question, each to one side: that the sums over its
+outer and inner set, and those over all but them, are not beyond what was measured."""
+
+RANKED = 0.1
+"""For the certificate, and for what selections say, each where there is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """A table with noise on some columns, and how far sums of its cells may be off: over the outer
+    or inner set of a question, and over all but that."""
+
+    columns: Columns
+    table: np.ndarray
+    within: Tails
+    without: Tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +75,10 @@ class KnownMarginals:
     def _above(self, outer: dict[Columns, np.ndarray]) -> Iterator[float]:
         _, most = self._rows
         yield most
-        for t, table, tails in self._measured:
-            yield highest(table[outer[t]], tails)
-            yield most - lowest(table[~outer[t]], table[outer[t]], tails)
+        for noisy in self._measured:
+            table, cells = noisy.table, outer[noisy.columns]
+            yield highest(table[cells], noisy.within)
+            yield most - lowest(table[~cells], table[cells], noisy.without)
         for t, table in self._tables.items():
             gain = (self._errors[t] + most - float(table.sum())) / 2
             yield float(table[outer[t]].sum()) + max(0.0, gain)
@@ -71,11 +86,10 @@ class KnownMarginals:
     def _below(self, inner: dict[Columns, np.ndarray]) -> Iterator[float]:
         least, _ = self._rows
         yield 0.0 if self.columns else least
-        for t, table, tails in self._measured:
-            cells = np.array([np.count_nonzero(inner[t]), np.count_nonzero(~inner[t])])
-            off = tails(cells)
-            yield float(table[inner[t]].sum() - off[0])
-            yield least - float(table[~inner[t]].sum() + off[1])
+        for noisy in self._measured:
+            inside, beside = noisy.table[inner[noisy.columns]], noisy.table[~inner[noisy.columns]]
+            yield float(inside.sum() - noisy.within(np.array([inside.size]))[0])
+            yield least - float(beside.sum() + noisy.without(np.array([beside.size]))[0])
         for t, table in self._tables.items():
             loss = (self._errors[t] + float(table.sum()) - least) / 2
             yield float(table[inner[t]].sum()) - max(0.0, loss)
@@ -120,11 +134,11 @@ class KnownMarginals:
 
     @property
     def _certificate(self) -> float:
-        return 0.25 * self.beta if self.evidence.errors is not None else 0.0
+        return RANKED * self.beta if self.evidence.errors is not None else 0.0
 
     @property
     def _selections(self) -> float:
-        return 0.25 * self.beta if self.evidence.selections else 0.0
+        return RANKED * self.beta if self.evidence.selections else 0.0
 
     @property
     def _sums(self) -> float:
@@ -143,19 +157,20 @@ class KnownMarginals:
         )
 
     @cached_property
-    def _measured(self) -> list[tuple[Columns, np.ndarray, Tails]]:
-        """Tables with noise on each set: averages and, in a run that decided as it went, single
-        measurements, three quarters for these."""
-        single = self.evidence.adaptive
-        found: list[tuple[Columns, np.ndarray, Tails]] = []
+    def _measured(self) -> list[Noisy]:
+        """Averages on each set and, in a run that decided as it went, single measurements, which
+        have seven eighths there."""
+        single, known = self.evidence.adaptive, self.evidence
+        found: list[Noisy] = []
         for t in self._sets:
-            average = self.evidence.estimate(t)
+            average = known.estimate(t)
             if average is not None:
-                level = self._sums * (0.25 if single else 1.0) * self.evidence.part(t) / STATEMENTS
-                found.append((t, average[0], self.evidence.tails(t, level)))
-            if single:
-                level = 0.75 * self._sums / STATEMENTS
-                found += [(t, *one) for one in self.evidence.singles(t, level)]
+                level = self._sums * (0.125 if single else 1.0) * known.part(t)
+                ends = (known.tails(t, part * level) for part in (WITHIN, WITHOUT))
+                found.append(Noisy(t, average[0], *ends))
+            for table, tails in known.singles(t) if single else ():
+                level = 0.875 * self._sums
+                found.append(Noisy(t, table, *(tails(p * level) for p in (WITHIN, WITHOUT))))
         return found
 
 
