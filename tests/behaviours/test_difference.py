@@ -90,7 +90,7 @@ def test_a_release_is_asked_about_what_it_models():
         Workload([Marginal(["seen"])]).validate(domain)
 
 
-def expected(schema: Schema, booked: str, seen: str) -> int | None:
+def expected(schema: Schema, form: str, booked: str, seen: str) -> int | None:
     """The code of one row, from the words of docs/schema.md; None where the row is refused."""
     days = []
     for text in (seen, booked):
@@ -98,7 +98,7 @@ def expected(schema: Schema, booked: str, seen: str) -> int | None:
         if text in ("", "never"):
             return schema.column("wait").missing_code
         try:
-            days.append(datetime.datetime.strptime(text, "%Y-%m-%d").toordinal())
+            days.append(datetime.datetime.strptime(text, form).toordinal())
         except ValueError:
             days.append(None)
     if None in days:
@@ -108,22 +108,38 @@ def expected(schema: Schema, booked: str, seen: str) -> int | None:
 
 
 TEXTS = st.one_of(
-    st.integers(0, 800).map(lambda d: str(after(d))),
+    st.integers(0, 800).map(after),
     st.sampled_from(["never", "", " 2023-05-05 ", "05/06/23", "2023-02-30", "9999-12-31", "x"]),
 )
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=30), st.booleans(), st.booleans())
-def test_files_and_memory_read_a_difference_by_the_same_rule(tmp_path_factory, rows, other, clamp):
-    text = HEAD + BOOKED + "other = true\n" + WAIT + f"clamp = {str(clamp).lower()}\n"
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=30),
+    st.sampled_from(["%Y-%m-%d", "%d/%m/%Y"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_files_and_memory_read_a_difference_by_the_same_rule(
+    tmp_path_factory, given_rows, form, other, clamp
+):
+    rows = [
+        tuple(v if isinstance(v, str) else v.strftime(form) for v in pair) for pair in given_rows
+    ]
+    text = (
+        HEAD
+        + BOOKED
+        + f'other = true\nformat = "{form}"\n'
+        + WAIT
+        + f"clamp = {str(clamp).lower()}\n"
+    )
     text += f"other = {str(other).lower()}\n" + DIFFERENCE
     schema = Schema.loads(text)
     table = {"booked": [r[0] for r in rows], "seen": [r[1] for r in rows]}
     path = tmp_path_factory.mktemp("rows") / "t.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("seen", "wait", "booked"), *((s, "7", b) for b, s in rows)])
-    codes = [expected(schema, *row) for row in rows]
+    codes = [expected(schema, form, *row) for row in rows]
     if None in codes:
         with pytest.raises(DataError, match="'wait'"):
             encode_frame(table, schema)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from admeasure.schema.column import Column, Part
 from admeasure.schema.fields import MAX_WHOLE
 from admeasure.schema.frames import StoredColumn
 from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn, Ordered
-from admeasure.schema.problems import Refusal, data_error, problem
+from admeasure.schema.problems import Problem, Refusal, data_error, problem
 from admeasure.schema.values import quoted
 
 if TYPE_CHECKING:
@@ -52,13 +52,18 @@ class DifferenceEntry(Part):
         return f"The [[difference]] of {quoted(self.of)}"
 
 
+def base_of(schema: Schema, name: str) -> str:
+    """The `[[column]]` from which a column is computed; itself where it is none."""
+    sums = {entry.of: entry.minus for entry in schema.difference}
+    while name in sums:
+        name = sums[name]
+    return name
+
+
 def reader(schema: Schema, name: str) -> Ordered:
     """The column by which values of the table are read before they are subtracted: that of the
     `[[column]]` from which all is computed, without its bounds and bins."""
-    base = name
-    while (entry := next((d for d in schema.difference if d.of == base), None)) is not None:
-        base = entry.minus
-    column = schema.column(base)
+    column = schema.column(base_of(schema, name))
     assert isinstance(column, Ordered)
     low, high = _WIDEST[type(column)]
     fields = {"minimum": low, "maximum": high, "bins": 1, "edges": None}
@@ -171,6 +176,29 @@ def stored_difference(
     values[(first < 0) | (second < 0)] = unreadable(schema.column(entry.column))
     values[missing] = 0
     return StoredColumn("float", values, missing if missing.any() else None)
+
+
+def explained(schema: Schema, problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of a table, with those of a difference in words of what it is a difference of."""
+    return [_explained(schema, one) for one in problems]
+
+
+def _explained(schema: Schema, one: Problem) -> Problem:
+    entry = schema.differences.get(one.column or "")
+    if entry is None:
+        return one
+    base = reader(schema, entry.minus)
+    if one.rule == problem(schema.column(entry.column), Refusal.UNREADABLE).rule:
+        kind = f"{'an' if base.type == 'integer' else 'a'} {base.type}{base.spelling}"
+        both = f"{quoted(entry.of)} or {quoted(entry.minus)}"
+        return Problem(
+            entry.of,
+            f"is read for {quoted(entry.column)}, and {both} has a value that is not {kind}",
+            f"say in {quoted(base_of(schema, entry.of))} how the table spells it, or correct it",
+        )
+    if one.rule == problem(schema.column(entry.column), Refusal.MISSING).rule:
+        return Problem(one.column, f"is missing where {quoted(entry.of)} is", one.advice)
+    return one
 
 
 def refuse_storage(column: Ordered) -> DataError:

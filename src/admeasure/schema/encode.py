@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.schema.column import Column
-from admeasure.schema.difference import refuse_storage, stored_difference
+from admeasure.schema.difference import explained, refuse_storage, stored_difference
 from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.load import did_you_mean
@@ -53,6 +53,7 @@ def encode_and_check(frame: Any, schema: Schema) -> tuple[dict[str, np.ndarray],
         if not unreadable.intersection(schema.stored_as(column.name)):
             marked = marks(column, stored(schema, column, table.column))
             found = refusals(column, np.unique(marked).tolist() if len(marked) else [])
+            found = explained(schema, found)
             problems += found
             if not found:
                 codes[column.name] = settle(column, marked)

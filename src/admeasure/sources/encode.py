@@ -56,6 +56,16 @@ def encoding(column: Column, stored: Stored, number: int, dialect: Dialect) -> E
     return one.looked_up(rules) if rules.reads is Reads.TEXT else one.read(rules)
 
 
+def steps(encodings: Sequence[Encoding]) -> list[list[str]]:
+    """What is computed from the stored columns before the codes, one query after the other."""
+    found = (
+        [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed],
+        [f"{e.formed} AS f{i}" for i, e in enumerate(encodings) if e.formed],
+        [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value],
+    )
+    return [step for step in found if step]
+
+
 def levels_of(column: Column) -> Marks:
     """The levels that the schema has for refused values; NULL where it has none."""
     levels = {refusal: resolve(column, refusal) for refusal in Refusal}

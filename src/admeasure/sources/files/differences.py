@@ -11,7 +11,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Refusal
 from admeasure.sources.dialect import Stored
-from admeasure.sources.encode import MARKS, encoding
+from admeasure.sources.encode import MARKS, encoding, steps
 from admeasure.sources.files.sql import DuckDB, storage_of
 from admeasure.sources.files.tables import TablePart
 
@@ -37,8 +37,6 @@ def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
             raise refuse_storage(column)
         encodings.append(encoding(column, stored, i, _DUCKDB))
     taken = [f"k{place} AS x{i}" for i, place in enumerate(places)]
-    trimmed = [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed]
-    read = [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value]
     codes = [f"({e.code(MARKS)}) AS c{i}" for i, e in enumerate(encodings)]
     # Where nothing had to be read the stored value is the number.
     later, earlier = (f"v{i}" if e.value else f"x{i}" for i, e in enumerate(encodings))
@@ -50,7 +48,7 @@ def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
         f"ELSE CAST(CAST({later} AS {kind}) - CAST({earlier} AS {kind}) AS DOUBLE) END"
     )
     rows = f"SELECT {kept}, {', '.join(taken)} FROM {part.relation} AS stored({kept})"
-    for step in (trimmed, read, codes):
+    for step in (*steps(encodings), codes):
         rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
     rows = f"SELECT {kept}, {value} AS k{len(part.names)} FROM ({rows})"
     # A column of that name in the table itself is not what the schema means.

@@ -28,6 +28,7 @@ from admeasure.domain import Columns
 from admeasure.errors import DataError, ResourceError
 from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
+from admeasure.schema.difference import explained
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals
@@ -36,7 +37,7 @@ from admeasure.schema.values import quoted
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
 from admeasure.sources.dialect import Stored
-from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of
+from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.cache import CodeFile, dtypes_of
 from admeasure.sources.files.differences import with_differences
@@ -343,7 +344,8 @@ class _Table:
             key for key, is_broken in zip(self._asked(names), broken, strict=False) if is_broken
         }
         for i, name in enumerate(names):
-            found += refusals(self.schema.column(name), [r for j, r in marked if j == i])
+            broken_rules = refusals(self.schema.column(name), [r for j, r in marked if j == i])
+            found += explained(self.schema, broken_rules)
         if has_unit:
             without, inexact = broken[-2:]
             found += [without_unit(self._unit)] * without + [inexact_unit(self._unit)] * inexact
@@ -410,16 +412,13 @@ class _Table:
             stored += [f"{unit_text(*key)} AS u", f"{no_unit(*key)} AS no_unit"]
             unit = ["u", "no_unit"]
         aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
-        trimmed = [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed]
-        formed = [f"{e.formed} AS f{i}" for i, e in enumerate(encodings) if e.formed]
-        read = [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value]
         codes = [
             f"CAST({e.code(marks[name])} AS {sql_type or self._code_type(name)}) AS c{i}"
             for i, (e, name) in enumerate(zip(encodings, names, strict=True))
         ]
         rows = f"SELECT {', '.join(stored) or '1'} FROM {part.relation} AS stored({aliases})"
-        for step in (trimmed, formed, read):
-            rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})" if step else rows
+        for step in steps(encodings):
+            rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
         return f"SELECT {', '.join(codes + unit) or '1'} FROM ({rows})"
 
     def _code_type(self, name: str) -> str:

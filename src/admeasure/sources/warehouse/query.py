@@ -26,7 +26,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import Dialect, Stored
-from admeasure.sources.encode import MARKS, Marks, encoding, levels_of
+from admeasure.sources.encode import MARKS, Marks, encoding, levels_of, steps
 from admeasure.sources.texts import absent_texts
 
 NOWHERE = -1
@@ -184,13 +184,8 @@ class WarehouseTable:
             columns.append(f"CASE WHEN {self._no_unit(stored)} THEN 1 ELSE 0 END AS lost")
             extra = ["u", "lost"]
         rows = f"SELECT {', '.join(columns) or '1 AS one'} FROM {self.relation}"
-        for step in (
-            [f"{e.trimmed} AS t{i}" for i, e in enumerate(encodings) if e.trimmed],
-            [f"{e.formed} AS f{i}" for i, e in enumerate(encodings) if e.formed],
-            [f"{e.value} AS v{i}" for i, e in enumerate(encodings) if e.value],
-        ):
-            if step:
-                rows = f"SELECT s.*, {', '.join(step)} FROM ({rows}) s{d.fence}"
+        for step in steps(encodings):
+            rows = f"SELECT s.*, {', '.join(step)} FROM ({rows}) s{d.fence}"
         codes = [
             f"CAST({e.code(marks[name])} AS {'INT64' if d.name == 'bigquery' else 'INT'}) AS c{i}"
             for i, (e, name) in enumerate(zip(encodings, names, strict=True))
