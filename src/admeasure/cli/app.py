@@ -72,13 +72,22 @@ def draft(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")
     ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public",
+            metavar="FILE",
+            help="A public file to fill in from: a table like this one, a codebook (CSV), a Table "
+            "Schema, SDV metadata or domain.json. Give one or more.",
+        ),
+    ] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
-    """Write a schema with names and storage types; every bound is yours to fill in."""
+    """Write a schema with names and storage types; bounds that no public file gives are yours."""
     from admeasure.cli.draft import show
 
-    show(data, out, force=force)
+    show(data, out, public or (), force=force)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from admeasure.files import refuse_to_overwrite, write_text
@@ -10,10 +11,10 @@ from admeasure.terminal.console import note, say
 from admeasure.verbs.draft import draft
 
 
-def show(data: str, out: Path | None, *, force: bool) -> None:
+def show(data: str, out: Path | None, public: Sequence[str], *, force: bool) -> None:
     if out is not None:
         refuse_to_overwrite(out, force=force)
-    text = draft(data)
+    text = draft(data, public=public)
     if out is None:
         say(text)
         return

@@ -1,16 +1,20 @@
 """A first schema from a table's header: names and storage types, and no value of any row.
 
-Every bound and category is the text TODO, which validation refuses, so that nothing of the private
-table can slip into a schema by way of a draft.
+What public documents say of a column is filled in; every other bound and category is the text TODO,
+which validation refuses, so that nothing of the private table can slip into a schema by way of a
+draft.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 from admeasure.errors import DataError
 from admeasure.schema.load import PLACEHOLDER
-from admeasure.schema.toml import toml_text
+from admeasure.schema.toml import FIELD_ORDER, toml_text, toml_value
 from admeasure.schema.values import quoted
 
 _TODO = f'"{PLACEHOLDER}"'
@@ -21,8 +25,14 @@ _HEADER = """\
 """
 
 
-def draft(header: Sequence[tuple[str, str]], *, name: str = PLACEHOLDER) -> str:
-    """A schema text for columns given as (name, storage type).
+def draft(
+    header: Sequence[tuple[str, str]],
+    *,
+    name: str = PLACEHOLDER,
+    facts: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """A schema text for columns given as (name, storage type). `facts` are fields of columns from
+    public documents; columns that follow each other with the same fields are one block.
 
     >>> print(draft([("age", "BIGINT")]).splitlines()[-4])
     name = "age"
@@ -33,9 +43,35 @@ def draft(header: Sequence[tuple[str, str]], *, name: str = PLACEHOLDER) -> str:
         raise DataError(f"The table has two columns {quoted(again[0])}. Rename one of them.")
     lines = [_HEADER.format(unit="person") + "[table]", f"name = {toml_text(name)}", ""]
     lines += ["[privacy]", f"unit = {_TODO}", ""]
-    for column, storage in header:
-        lines += ["[[column]]", f"name = {toml_text(column)}", *_fields(kind_of(storage)), ""]
+    known = facts or {}
+    described = [(n, tuple(_described(known.get(n, {}), kind_of(kind)))) for n, kind in header]
+    for fields, group in groupby(described, key=itemgetter(1)):
+        alike = [column for column, _ in group]
+        is_filled = known and not any(PLACEHOLDER in field for field in fields)
+        blocks = [alike] if is_filled else [[column] for column in alike]
+        for block in blocks:
+            listed = f"names = {toml_value(block)}" if len(block) > 1 else None
+            lines += ["[[column]]", listed or f"name = {toml_text(block[0])}", *fields, ""]
     return "\n".join(lines)
+
+
+def _described(facts: Mapping[str, Any], stored: str) -> Iterator[str]:
+    """The fields that are known, and those that must be filled in."""
+    kind = str(facts.get("type", stored))
+    said = {"type": kind, **facts}
+    for line in _fields(kind):
+        field = line.partition(" = ")[0]
+        given = "enum" in facts or "edges" in facts
+        if field not in said and not (given and field in ("minimum", "maximum", "bins")):
+            yield line
+        elif field in said:
+            yield f"{field} = {toml_value(said.pop(field))}"
+    for field in sorted(said, key=_place):
+        yield f"{field} = {toml_value(said[field])}"
+
+
+def _place(field: str) -> int:
+    return FIELD_ORDER.index(field) if field in FIELD_ORDER else len(FIELD_ORDER)
 
 
 def kind_of(storage: str) -> str:

@@ -23,7 +23,7 @@ from admeasure.schema.values import date_from_text, number_from_text, quoted
 FEW = 5
 """Values that are shown of each kind."""
 _KEPT = 10_000
-_FORMATS = (
+FORMATS = (
     *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y%m%d", "%d/%m/%y"),
     *("%m/%d/%y", "%d.%m.%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y"),
     *("%d-%b-%y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S"),
@@ -163,7 +163,7 @@ def _hint(column: Column, refusal: Refusal, texts: list[str]) -> str:
         return ""
     match column.type:
         case "date":
-            forms = [f'`format = "{f}"`' for f in _FORMATS if _mostly(texts, DayForm(f), "date")]
+            forms = [f'`format = "{f}"`' for f in FORMATS if _mostly(texts, DayForm(f), "date")]
         case "integer" | "number":
             forms = [said for d, t, said in _GROUPS if _mostly(texts, NumberForm(d, t), "number")]
         case "boolean" if len(set(texts)) <= 4:

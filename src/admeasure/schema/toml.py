@@ -12,7 +12,7 @@ from admeasure.schema.column import Part
 from admeasure.schema.model import LISTS, Schema
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_ORDER = (
+FIELD_ORDER = (
     *("name", "title", "type", "minimum", "maximum", "bins", "edges", "scale", "enum", "clamp"),
     *("format", "decimal", "thousands", "decimals", "strip", "ignore_case"),
     *("true_values", "false_values", "missing_values", "other", "description", "source"),
@@ -34,7 +34,7 @@ def _section(header: str, part: Part) -> str:
 
 def _fields(part: Part) -> Iterator[str]:
     known = type(part).model_fields
-    ordered = [f for f in _ORDER if f in known] + [f for f in known if f not in _ORDER]
+    ordered = [f for f in FIELD_ORDER if f in known] + [f for f in known if f not in FIELD_ORDER]
     for field in ordered:
         value = getattr(part, field)
         if known[field].is_required() or value != known[field].default:

@@ -1,15 +1,29 @@
-"""`draft`: a schema with names and storage types, from a table's header alone."""
+"""`draft`: a schema with names and storage types, from a table's header and public documents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+from admeasure.errors import UsageError
+from admeasure.public.read import check_apart
 from admeasure.schema.draft import draft as draft_text
-from admeasure.sources.look import storage_types, table_name
+from admeasure.schema.imports import Facts, of_codebook, of_json
+from admeasure.schema.infer import fields_of
+from admeasure.schema.values import quoted
+from admeasure.sources.look import distinct_values, storage_types, table_name
+from admeasure.untrusted import read_json, read_text
 
 
-def draft(data: str) -> str:
-    """The text of a schema; every bound is a TODO that fails validation.
+def draft(data: str, *, public: str | Path | Iterable[str | Path] = ()) -> str:
+    """The text of a schema; every bound that no public document gives is a TODO that fails
+    validation.
 
-    `data` is a path or an address of a table. No value of any row is looked at.
+    `data` is a path or an address of a table. No value of any row is looked at. `public` names
+    files that need no protection, the first that knows a column decides: a table like this one
+    (last year's release), from which types, levels and bounds are taken; a codebook as CSV, with a
+    column `name` and `type`, `minimum`, `maximum`, `values`, `missing`, `format`, or `value`; a
+    Table Schema of Frictionless, metadata of SDV or a domain of mbi as JSON.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -18,4 +32,27 @@ def draft(data: str) -> str:
     ...     print(draft(f"{folder}/people.csv").count("TODO") > 0)
     True
     """
-    return draft_text(storage_types(data), name=table_name(data))
+    header = storage_types(data)
+    names = [name for name, _ in header]
+    facts: Facts = {}
+    for file in [public] if isinstance(public, (str, Path)) else public:
+        check_apart(data, str(file))
+        found = _facts(str(file), names)
+        if not set(found) & set(names):
+            raise UsageError(
+                f"{quoted(str(file))} knows none of the table's columns. Compare their names."
+            )
+        facts = found | facts
+    return draft_text(header, name=table_name(data), facts=facts)
+
+
+def _facts(file: str, names: list[str]) -> Facts:
+    if file.lower().endswith(".json"):
+        return of_json(read_json(Path(file)), Path(file).name)
+    if file.lower().endswith(".csv"):
+        found = of_codebook(read_text(Path(file), called="public file"))
+        if found is not None and set(found) & set(names):
+            return found
+    stored = {name for name, _ in storage_types(file)}
+    read = {n: fields_of(distinct_values(file, n, None)) for n in names if n in stored}
+    return {name: fields for name, fields in read.items() if fields is not None}
