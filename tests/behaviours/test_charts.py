@@ -53,6 +53,12 @@ def test_a_hostile_name_adds_no_element_and_no_attribute(name: str) -> None:
     for made, usual in (
         (charts.scatter(dots, **words), charts.scatter(plain, **words)),
         (heat([name, "other"]), heat(["plain", "other"])),
+        *[
+            tuple(
+                charts.histogram([0, 1], [(word, 1.0, 0.0, 2.0)], [(0.0, word)], title=word)
+                for word in (name, "plain")
+            )
+        ],
     ):
         shape = [(e.tag, sorted(e.attrib)) for e in drawn(made).iter()]
         assert shape == [(e.tag, sorted(e.attrib)) for e in drawn(usual).iter()]
@@ -81,6 +87,45 @@ def test_no_number_leaves_the_drawing(value: float) -> None:
         assert "nan" not in markup
         assert "inf" not in markup
         assert all(0 <= float(r.attrib["width"]) <= 100 for r in drawn(markup).iter("rect"))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 5), st.floats(0, 100)), min_size=2, max_size=12),
+)
+def test_the_area_of_a_bar_is_its_count_unless_it_is_cut_off(
+    bins: list[tuple[float, float]],
+) -> None:
+    edges = np.cumsum([0.0, *(w for w, _ in bins)]).tolist()
+    told = [("x", count, count / 2, 2 * count) for _, count in bins]
+    root = drawn(charts.histogram(edges, told, [(0.0, "0")], title="t"))
+    paths = [p.attrib["d"] for p in root.iter("path") if p.get("class") == "c-bar"]
+    assert len(paths) == len(bins)
+    areas = []
+    for path in paths:
+        found = re.fullmatch(r"M[\d.]+ ([\d.]+)V([\d.]+)h([\d.]+)V[\d.]+z", path)
+        assert found is not None
+        floor, top, width = map(float, found.groups())
+        assert 0 < floor - 96 <= top <= floor
+        areas.append((floor - top, width, top > 10.5))
+    counts = [count for _, count in bins]
+    shown = [
+        (height * (width + 0.5), count)
+        for (height, width, whole), count in zip(areas, counts, strict=True)
+        if whole and width > 6 and count > 1
+    ]
+    ratios = [area / count for area, count in shown if area > 200]
+    assert all(r == pytest.approx(ratios[0], rel=0.05) for r in ratios)
+
+
+def test_a_spike_is_cut_off_and_leaves_the_others_to_be_seen() -> None:
+    bins = [("low", 10.0, 5.0, 15.0), ("spike", 900.0, 890.0, 910.0), ("high", 12.0, 7.0, 17.0)]
+    root = drawn(charts.histogram([0, 10, 11, 21], bins, [], title="t"))
+    tops = [
+        float(re.findall(r"V([\d.]+)", p.attrib["d"])[0])
+        for p in root.iter("path")
+        if p.get("class") == "c-bar"
+    ]
+    assert tops[1] < tops[2] < tops[0] < 60  # the floor is at 106
 
 
 def test_a_stronger_pair_has_a_stronger_shade() -> None:

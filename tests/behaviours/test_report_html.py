@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -20,8 +21,9 @@ from admeasure.evaluation import compare
 from admeasure.privacy.book import Book
 from admeasure.queries import Cell
 from admeasure.release import Release
-from admeasure.reporting import facts, truth
+from admeasure.reporting import columns, facts, truth
 from admeasure.reporting.html import certificate_page, html_report
+from admeasure.reporting.summary import summarise
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source
 
@@ -195,7 +197,46 @@ def test_columns_carry_the_answers_and_intervals_of_the_release(private: Release
     assert errors == sorted(errors, reverse=True)
 
 
-def test_a_column_with_many_levels_shows_its_largest_and_counts_the_rest(private: Release) -> None:
+def test_bins_are_drawn_on_their_axis_with_the_release_s_intervals(private: Release) -> None:
+    (age,) = [c for c in facts.gather(private).columns if c.name == "age"]
+    assert age.histogram is not None
+    assert age.left_out == 0
+    assert age.histogram.edges == tuple(range(0, 61, 3))
+    asked = [Cell(("age",), (code,)) for code in range(20)]
+    for bin_, answer in zip(age.histogram.bins, private.answer(asked), strict=True):
+        assert (bin_.value, bin_.low, bin_.high) == (answer.value, answer.low, answer.high)
+    assert age.there == sum(b.value >= 0.5 for b in age.histogram.bins)
+    assert age.told == sum(b.value >= 0.5 and b.low > 0 for b in age.histogram.bins)
+
+
+def test_a_column_whose_levels_reach_zero_is_not_called_well_answered() -> None:
+    told, lost = columns.Level("a", 900.0, 800.0, 1000.0), columns.Level("b", 3.0, 0.0, 40.0)
+    rare = columns.Level("c", 0.0, 0.0, 30.0)  # not believed to occur: nothing to tell from zero
+
+    def graded(*levels: columns.Level) -> str:
+        return columns.ColumnFacts("x", "", "string", 9, 0.01, "supported", levels).grade
+
+    assert graded(told, told, rare) == "good"
+    assert graded(told, lost, rare) == "fair"
+    assert graded(told, *[lost] * 8) == "poor"
+
+
+def test_the_summary_names_what_can_be_told_and_what_cannot(private: Release) -> None:
+    gathered = facts.gather(private)
+    said = summarise(gathered, "person")
+    known = sum(r.grade != "poor" for r in gathered.ranked)
+    assert f"{known} of {len(gathered.ranked)} tables" in said.safe or not known
+    assert "any one person" in said.unsafe
+    halves = [(v.high - v.low) / 2 for c in gathered.columns for v in c.known]
+    assert said.smallest == pytest.approx(np.median(halves), abs=1)
+    nothing = replace(gathered, smallest=None)
+    assert "No count" in summarise(nothing, "person").trust
+
+
+def test_a_column_with_many_levels_shows_its_largest_and_counts_the_rest(
+    private: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "BINS_DRAWN", 19)
     (age,) = [c for c in facts.gather(private).columns if c.name == "age"]
     counts = private.marginal(["age"])
     smallest = min(level.value for level in age.shown)

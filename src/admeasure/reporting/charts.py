@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
@@ -18,6 +19,7 @@ LABEL_LENGTH = 22
 """Characters of a name inside a drawing; the full name is in its tooltip."""
 TIP_LENGTH = 60
 """Characters of a name in the tooltip of a pair."""
+SPIKES = 3
 PALEST = 0.08
 """The shade of no dependence at all: a square can be seen to be there."""
 
@@ -69,6 +71,42 @@ def twin_bars(first: float, second: float, most: float) -> Markup:
         f'<rect class="c-true" x="0" y="1" width="{a}" height="6.5"/>'
         f'<rect class="c-bar" x="0" y="8.5" width="{b}" height="6.5"/>'
     )
+
+
+def histogram(
+    edges: Sequence[float],
+    bins: Sequence[tuple[str, float, float, float]],
+    ticks: Sequence[tuple[float, str]],
+    *,
+    title: str,
+) -> Markup:
+    """Bars on a real axis, by their area, with whiskers; `bins` are words, count, low and high.
+
+    A bar too narrow to be seen is drawn as a line. Up to `SPIKES` bars that tower over the others
+    are cut off, with a mark: a spike at one value would flatten all the rest.
+    """
+    width, height, top, span = 380.0, 96.0, 10.0, edges[-1] - edges[0]
+    widths = [(b - a) / span for a, b in pairwise(edges)]
+    tall = [value / w for (_, value, _, _), w in zip(bins, widths, strict=True)]
+    highest = sorted(tall, reverse=True)[: SPIKES + 1]
+    towering = (b for a, b in pairwise(highest) if a > 4 * b > 0)
+    ceiling = 1.15 * min(towering, default=highest[0])
+    floor = number(top + height)
+    parts, lines = [f'<path class="c-faint" d="M0 {floor}H{number(width)}"/>'], []
+    for (words, value, low, high), start, w, t in zip(bins, edges, widths, tall, strict=False):
+        x, wide = width * (start - edges[0]) / span, max(1.5, width * w - 0.5)
+        y, middle = top + height * (1 - _part(t, ceiling)), number(x + wide / 2)
+        hint = escape(f"{words}: {value:,.0f} ({low:,.0f} to {high:,.0f})")
+        outline = f"M{number(x)} {floor}V{number(y)}h{number(wide)}V{floor}z"
+        parts.append(f'<path class="c-bar" d="{outline}"><title>{hint}</title></path>')
+        ends = [number(top + height * (1 - _part(v / w, ceiling))) for v in (low, high)]
+        cut_off = f"M{middle} {number(top)}l-3 5m3 -5l3 5"
+        lines.append(cut_off if t > ceiling else f"M{middle} {ends[0]}V{ends[1]}")
+    parts.append(f'<path class="c-whisker" d="{"".join(lines)}"/>')
+    for place, words in ticks:
+        parts.append(_text(width * (place - edges[0]) / span, top + height + 15, words, "start"))
+    said = "Each bar's area is a count; the line across its top is its interval."
+    return _figure(width + 8, top + height + 20, "".join(parts), title, said)
 
 
 def _part(value: float, most: float) -> float:

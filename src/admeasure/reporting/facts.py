@@ -8,9 +8,9 @@ counted, so that a report can say so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,20 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
-from admeasure.queries import Cell, from_record
+from admeasure.queries import from_record
 from admeasure.reporting.charts import HeatCell
-from admeasure.workload import Question
+from admeasure.reporting.columns import (
+    ColumnFacts,
+    Grade,
+    grade,
+    known_columns,
+    levels_of,
+    share,
+)
 
-LEVELS_SHOWN = 12
 COLUMNS_SHOWN = 60
+OPEN = 8
+"""So many columns are unfolded when the page is opened, the worst known ones."""
 RANKED = 3000
 """The most marginals of a workload that are ranked; of a larger one every n-th is."""
 RANKED_SHOWN = 60
@@ -32,45 +40,6 @@ PAIRED = 40
 """The most columns in the map of pairs."""
 ROUNDS_SHOWN = 200
 BATCH_CELLS = 1 << 21
-GOOD, FAIR = 0.1, 0.4
-"""A bound on the L1 distance, in shares, up to which an answer is called good or fair."""
-
-Grade = Literal["good", "fair", "poor"]
-
-
-@dataclass(frozen=True)
-class Level:
-    """One level of a column: the release's count and an interval for the true one."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """One column; `error` bounds the L1 distance of its shares, None where it is not answered."""
-
-    name: str
-    title: str
-    type: str
-    levels: int
-    error: float | None
-    kind: str
-    shown: tuple[Level, ...]
-
-    @property
-    def left_out(self) -> int:
-        return self.levels - len(self.shown)
-
-    @property
-    def most(self) -> float:
-        return max([level.high for level in self.shown], default=0.0)
-
-    @property
-    def grade(self) -> Grade:
-        return grade(self.error, self.kind)
 
 
 @dataclass(frozen=True)
@@ -141,24 +110,16 @@ class Facts:
         return found
 
 
-def grade(error: float | None, kind: str) -> Grade:
-    """How well something is known, from its bound."""
-    if error is None or kind == "trivial" or error > FAIR:
-        return "poor"
-    return "good" if error <= GOOD else "fair"
-
-
 def gather(release: Published, *, confidence: float = 0.95) -> Facts:
     """Everything that the publishable report shows."""
     evidence = release.evidence
-    known, silent = _known_columns(release, evidence, confidence)
-    drawn = known[:COLUMNS_SHOWN]
-    columns = tuple(_column(release, evidence, n, e, k, confidence) for n, e, k in drawn)
-    halves = [(v.high - v.low) / 2 for c in columns for v in c.shown]
+    known, silent = known_columns(release, evidence, confidence)
+    columns = tuple(_with_levels(release, evidence, c, confidence) for c in known[:COLUMNS_SHOWN])
+    halves = [(v.high - v.low) / 2 for c in columns for v in c.known]
     return Facts(
         rows=release.rows,
         columns=columns,
-        more_columns=tuple(_bare(release, n, e, k) for n, e, k in known[COLUMNS_SHOWN:]),
+        more_columns=tuple(known[COLUMNS_SHOWN:]),
         silent=silent,
         ranked=rank(release, evidence, confidence),
         marginals=len(release.workload.marginals()),
@@ -168,45 +129,11 @@ def gather(release: Published, *, confidence: float = 0.95) -> Facts:
     )
 
 
-def _known_columns(
-    release: Published, evidence: Evidence, confidence: float
-) -> tuple[list[tuple[str, float, str]], Columns]:
-    known, silent = [], []
-    for column in release.schema.columns:
-        key = (column.name,)
-        try:
-            bound = evidence.bounds([key], confidence)[key]
-        except UsageError:  # answers only, and this column was not asked about
-            silent.append(column.name)
-            continue
-        known.append((column.name, share(bound.error, release.rows), bound.kind))
-    return sorted(known, key=lambda item: (-item[1], item[0])), tuple(silent)
-
-
-def share(error: float, rows: int) -> float:
-    """An L1 distance in rows as one of shares; 2 says nothing."""
-    return min(2.0, error / max(1, rows))
-
-
-def _bare(release: Published, name: str, error: float, kind: str) -> ColumnFacts:
-    column = release.schema.column(name)
-    return ColumnFacts(name, column.title or "", str(column.type), column.levels, error, kind, ())
-
-
-def _column(
-    release: Published, evidence: Evidence, name: str, error: float, kind: str, confidence: float
+def _with_levels(
+    release: Published, evidence: Evidence, column: ColumnFacts, confidence: float
 ) -> ColumnFacts:
-    column, key = release.schema.column(name), (name,)
-    (counts,) = release.model.marginals([key])
-    largest = sorted(range(column.levels), key=lambda code: (-float(counts[code]), code))
-    # A column with an order keeps it; one more level is as short as the line that leaves it out.
-    codes = sorted(largest[: LEVELS_SHOWN if column.levels > LEVELS_SHOWN + 1 else None])
-    questions = [Question(column.labels[code], Cell(key, (code,))) for code in codes]
-    answers = evidence.answers(questions, confidence)
-    levels = tuple(Level(a.name, a.value, a.low, a.high) for a in answers)
-    return ColumnFacts(
-        name, column.title or "", str(column.type), column.levels, error, kind, levels
-    )
+    shown, histogram = levels_of(release, evidence, column.name, confidence)
+    return replace(column, shown=shown, histogram=histogram)
 
 
 def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ranked, ...]:

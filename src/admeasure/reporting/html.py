@@ -19,7 +19,8 @@ from admeasure.evaluation import NOT_PRIVATE
 from admeasure.evaluation.errors import Answers
 from admeasure.privacy.account import Account
 from admeasure.published import Published
-from admeasure.reporting import charts, facts, truth
+from admeasure.reporting import charts, columns, facts, truth
+from admeasure.reporting.summary import summarise
 
 SURE_SHOWN = 0.999999
 
@@ -52,6 +53,8 @@ def html_report(
             account=account,
             stamps=_stamps(release, internal=seen is not None),
             limits=facts,
+            grades=columns,
+            summary=summarise(gathered, release.certificate.unit),
         )
     )
 
@@ -89,6 +92,7 @@ def _environment() -> jinja2.Environment:
         plain_bar=charts.plain_bar,
         twin_bars=charts.twin_bars,
         heat_map=charts.heat_map,
+        histogram=charts.histogram,
         scatter=charts.scatter,
     )
     return environment

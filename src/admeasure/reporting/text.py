@@ -14,6 +14,8 @@ from admeasure.errors import UsageError
 from admeasure.evaluation.errors import NOT_PRIVATE, Errors
 from admeasure.published import Published
 from admeasure.queries import Cell
+from admeasure.reporting.facts import gather
+from admeasure.reporting.summary import summarise
 from admeasure.workload import Question
 
 LEVELS_SHOWN = 12
@@ -29,6 +31,7 @@ def text_report(
     parts = [
         *([f"*** {stamp} ***" for stamp in stamps]),
         *_head(release),
+        *_summary(release, confidence),
         *_charges(release),
         *(_errors(errors) if errors else ()),
         *_bounds(release, confidence),
@@ -57,6 +60,14 @@ def _head(release: Published) -> Iterator[str]:
     yield f"The table has about {release.rows:,} rows, by this release's own belief."
     yield "Not protected: " + "; ".join(c.unprotected) + "."
     yield from c.notes
+
+
+def _summary(release: Published, confidence: float) -> Iterator[str]:
+    summary = summarise(gather(release, confidence=confidence), release.certificate.unit)
+    yield from _title("What it is good for")
+    yield f"Safe for: {summary.safe}"
+    yield f"Not safe for: {summary.unsafe}"
+    yield summary.trust
 
 
 def _charges(release: Published) -> Iterator[str]:

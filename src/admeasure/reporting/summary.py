@@ -1,0 +1,65 @@
+"""A release in three sentences, for who decides about its use: what it is safe for, what it is not
+safe for, and the smallest count to trust. Computed from the facts of a report, so publishable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from admeasure.reporting.facts import Facts, Ranked
+
+NAMED = 3
+"""Marginals that are named as examples."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Ends of the sentences "It is safe for …" and "It is not safe for …", and a count."""
+
+    safe: str
+    unsafe: str
+    smallest: int | None
+    """Rows; None where no count can be told from zero."""
+
+    @property
+    def trust(self) -> str:
+        if self.smallest is None:
+            return "No count of this release can be told from zero."
+        return (
+            f"Trust counts from about {self.smallest:,} rows on: a smaller one may as well be none."
+        )
+
+
+def summarise(facts: Facts, unit: str) -> Summary:
+    grades = facts.grades
+    tables, known = len(facts.ranked), len(grades["good"]) + len(grades["fair"])
+    told = [c for c in facts.columns if c.grade != "poor"]
+    columns = len(told) + len(facts.more_columns)
+    answered = columns + len(facts.columns) - len(told)
+    if known or columns:
+        safe = (
+            f"counts and shares in {known:,} of {tables:,} tables of the workload and of "
+            f"{columns:,} of {answered:,} single columns, each within its interval"
+            f"{_such_as(_best(grades['good'] or grades['fair']))}."
+        )
+    else:
+        safe = "trying out code; nothing in it is known well enough to be quoted."
+    poor = grades["poor"]
+    worst = f"; {len(poor):,} poorly known tables{_such_as(poor[::-1])}" if poor else ""
+    unsafe = f"statements about any one {unit}; tables that the workload does not name{worst}."
+    smallest = facts.smallest
+    if smallest is None or smallest >= facts.rows:
+        return Summary(safe, unsafe, None)
+    return Summary(safe, unsafe, max(1, round(smallest)))
+
+
+def _best(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Those of most columns first: they say most."""
+    return sorted(ranked, key=lambda r: (-len(r.columns), r.error, r.columns))
+
+
+def _such_as(ranked: Sequence[Ranked]) -> str:
+    if not ranked:
+        return ""
+    names = ", ".join(" × ".join(r.columns) for r in ranked[:NAMED])
+    return f" (such as {names})" if len(ranked) > NAMED else f" ({names})"
