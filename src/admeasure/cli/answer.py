@@ -7,12 +7,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from admeasure.cli.arguments import conditions
 from admeasure.conclusions import check_all, load_conclusions
-from admeasure.errors import UsageError, WorkloadError
+from admeasure.errors import UsageError
 from admeasure.release import Answer, Release, StatisticAnswer
 from admeasure.reporting.verdicts import lines as conclusion_lines
 from admeasure.terminal.console import banner, say, say_json, table
-from admeasure.untrusted import parse_toml
 from admeasure.verbs.answer import answer
 from admeasure.workload import ColumnStatistic, load_questions
 
@@ -108,7 +108,7 @@ def statistics_of(
     where: str | None,
 ) -> list[ColumnStatistic]:
     """The statistics that options of the command line ask for."""
-    written = parse_toml(f"where = {{{where or ''}}}", "--where", WorkloadError)["where"]
+    written = conditions(where)
     asked = [ColumnStatistic("mean", name, None, written) for name in mean]
     asked += [ColumnStatistic("sum", name, None, written) for name in total]
     asked += [ColumnStatistic("quantile", name, 0.5, written) for name in median]

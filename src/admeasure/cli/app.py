@@ -119,6 +119,17 @@ def sample(
         int | None,
         typer.Option("-n", "--rows", metavar="ROWS", help="As many as the table has, if not told."),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITIONS", help="Rows that meet: \"sex = 'Female'\"."),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option("--like", metavar="FILE", help="A CSV table of conditions, with `rows`."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="These columns only.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
     ] = None,
@@ -150,6 +161,9 @@ def sample(
         out,
         rows,
         seed,
+        where=where,
+        like=like,
+        columns=columns,
         search=search,
         max_seconds=max_seconds,
         safe=spreadsheet_safe,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from admeasure.errors import WorkloadError
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="CSV or Parquet path, folder or glob, or a URL.")
@@ -58,3 +60,10 @@ CacheCodes = Annotated[
 ]
 Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
+
+
+def conditions(where: str | None) -> dict[str, Any]:
+    """What `--where` says, as a query file would."""
+    from admeasure.untrusted import parse_toml  # late: `--help` reads no file
+
+    return parse_toml(f"where = {{{where or ''}}}", "--where", WorkloadError)["where"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+from admeasure.cli.arguments import conditions
 from admeasure.errors import UsageError
 from admeasure.release import Release
 from admeasure.terminal.bars import first_used, progress
@@ -17,6 +19,9 @@ def show(
     rows: int | None,
     seed: int | None,
     *,
+    where: str | None,
+    like: Path | None,
+    columns: str | None,
     search: bool | None,
     max_seconds: float | None,
     safe: bool,
@@ -27,17 +32,22 @@ def show(
         raise UsageError(f"-n must not be negative; it is {rows}.")
     release = Release.load(path)
     count = release.rows if rows is None else rows
+    met = conditions(where)
+    what = "rows" if met or like is not None else f"{count:,} rows"
     with progress() as make:
         made = sample_file(
             release,
             out,
-            count,
+            rows,
+            where=met,
+            like=like,
+            columns=None if columns is None else next(csv.reader([columns]), []),
             seed=seed,
             search=search,
             max_seconds=max_seconds,
             spreadsheet_safe=safe,
             overwrite=force,
-            tell=first_used(make, f"sampling {count:,} rows"),
+            tell=first_used(make, f"sampling {what}"),
         )
     if made.formulas:
         warn(

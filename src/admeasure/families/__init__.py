@@ -13,7 +13,9 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from admeasure.domain import Columns, Domain
+from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
+from admeasure.schema import Zero
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
 """E|z| of a standard normal z: the expected L1 norm of noise is HALF_NORMAL σ n."""
@@ -22,7 +24,30 @@ Codes = dict[str, np.ndarray]
 """Rows by column, as codes."""
 
 
-class Model(Protocol):
+class ImpossibleError(UsageError):
+    """Rows were asked for that the model holds impossible."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The model holds rows that meet these conditions impossible. Widen one of them, or "
+            "leave it out."
+        )
+
+
+class Sampler(Protocol):
+    """Rows of one kind: how many there are believed to be, and rows like them."""
+
+    @property
+    def total(self) -> float:
+        """The believed number of rows."""
+        ...
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Synthetic rows."""
+        ...
+
+
+class Model(Sampler, Protocol):
     """What is believed of the table."""
 
     kind: ClassVar[str]
@@ -31,17 +56,13 @@ class Model(Protocol):
     @property
     def domain(self) -> Domain: ...
 
-    @property
-    def total(self) -> float:
-        """The believed number of rows."""
-        ...
-
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
         """Expected counts; axes in the order of the (canonical) columns."""
         ...
 
-    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        """Synthetic rows."""
+    def without(self, cells: Sequence[Zero]) -> Sampler:
+        """The rows that are in none of these cells: what a condition leaves, exactly as the model
+        believes them. `ImpossibleError` where it leaves nothing."""
         ...
 
     def arrays(self) -> Mapping[str, np.ndarray]:

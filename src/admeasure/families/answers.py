@@ -17,6 +17,7 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.families import Codes
+from admeasure.schema import Zero
 
 
 def to_simplex(values: np.ndarray, total: float) -> np.ndarray:
@@ -59,11 +60,11 @@ class AnswersModel:
             )
         return estimate / precision
 
+    def without(self, cells: Sequence[Zero]) -> AnswersModel:
+        raise _no_rows()
+
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        raise UsageError(
-            "This release answers questions and has no rows to sample. Fit with a mechanism that "
-            "has a model, such as aim, mst or independent."
-        )
+        raise _no_rows()
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         names = list(self.tables)
@@ -84,3 +85,10 @@ class AnswersModel:
                 raise ReleaseError("model.npz holds a table that does not fit the schema.")
         variances = dict(zip(names, map(float, arrays["variances"]), strict=True))
         return cls(domain, float(arrays["total"]), tables, variances)
+
+
+def _no_rows() -> UsageError:
+    return UsageError(
+        "This release answers questions and has no rows to sample. Fit with a mechanism that "
+        "has a model, such as aim, mst or independent."
+    )

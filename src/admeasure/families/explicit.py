@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, about, canonical
 from admeasure.errors import ReleaseError, ResourceError, SchemaError
-from admeasure.families import Codes
+from admeasure.families import Codes, ImpossibleError
 from admeasure.families.rounding import rounded_counts
 from admeasure.joints import homes, summed
 from admeasure.queries import Cell, Query
@@ -81,6 +81,15 @@ class ExplicitModel:
 
     def reweighted(self, weights: np.ndarray) -> Self:
         return replace(self, weights=weights)
+
+    def without(self, cells: Sequence[Zero]) -> ExplicitModel:
+        left = self.weights.copy()
+        for zero in cells:
+            left[lifted(zero.mask, zero.columns, self.domain)] = 0.0
+        share = float(left.sum())
+        if share <= 0:
+            raise ImpossibleError
+        return replace(self, weights=left / share, total=self.total * share)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         counts = rounded_counts(self.weights.ravel(), rows, rng)

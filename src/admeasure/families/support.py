@@ -16,10 +16,11 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError
-from admeasure.families import Codes
+from admeasure.families import Codes, ImpossibleError
 from admeasure.families.rounding import rounded_counts
 from admeasure.families.tally import Tally
 from admeasure.queries import Query
+from admeasure.schema import Zero
 
 MAX_MEMBERS = 512
 """Counting queries whose records are remembered."""
@@ -75,6 +76,15 @@ class SupportModel:
 
     def reweighted(self, weights: np.ndarray) -> Self:
         return replace(self, weights=weights)
+
+    def without(self, cells: Sequence[Zero]) -> SupportModel:
+        left = self.weights.copy()
+        for zero in cells:
+            left[zero.mask[tuple(self.records.codes[c] for c in zero.columns)]] = 0.0
+        share = float(left.sum())
+        if share <= 0:
+            raise ImpossibleError
+        return replace(self, weights=left / share, total=self.total * share)
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         chosen = np.repeat(np.arange(self.weights.size), rounded_counts(self.weights, rows, rng))

@@ -17,17 +17,17 @@ import numpy as np
 from admeasure.bounds import Answer, Bound, Evidence
 from admeasure.certificate import Certificate, registry_yaml
 from admeasure.domain import Columns
-from admeasure.errors import UsageError, WorkloadError
+from admeasure.errors import WorkloadError
 from admeasure.families import Codes, Model
-from admeasure.limits import Limits
 from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
 from admeasure.queries import Marginal, Query, to_record
 from admeasure.release import store
+from admeasure.release.conditional import Like, chosen
 from admeasure.release.display import Counts, release_html
+from admeasure.release.drawing import draw, searches
 from admeasure.release.reading import ERRORS, parts
-from admeasure.release.search import improve, is_quick, target_weights, targets_of
 from admeasure.release.statistics import StatisticAnswer, answer_statistic
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
@@ -73,6 +73,9 @@ class Release:
         self,
         rows: int | None = None,
         *,
+        where: Mapping[str, Any] | None = None,
+        like: Like | None = None,
+        columns: Sequence[str] | None = None,
         seed: int | None = None,
         search: bool | None = None,
         max_seconds: float | None = None,
@@ -82,21 +85,38 @@ class Release:
         """Synthetic rows, as many as the table is believed to have where none are asked for.
 
         They come in the type of the frame that was fitted, as a dict of columns where there was
-        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here. A local
+        none, or as what `as_` names. Sampling costs nothing, so a seed is harmless here.
+
+        `where` are conditions as those of `answer`: rows that meet all of them, with the
+        distribution that the model gives such rows, as many as it believes there are where no
+        number is given. `like` is a table of conditions with a number of rows each: pairs, or a
+        CSV file (`admeasure.release.conditional`). `columns` leaves out all but these. A local
         `search` then changes values so that the rows' counts come nearer to the model's answers
-        (`admeasure.release.search`); unless told, where `searches` says so. After
+        (`admeasure.release.search`), where there is no condition; unless told, where `searches`
+        says so. After
         `max_seconds` it ends with the rows it has. With `spreadsheet_safe` texts that a
         spreadsheet would run as formulas have an apostrophe in front
         (`admeasure.schema.spreadsheet`).
         """
-        like = self.like if as_ is None else frame_of(as_)
-        columns = self.sample_columns(rows, seed=seed, search=search, max_seconds=max_seconds)
-        return to_frame(safe_columns(columns) if spreadsheet_safe else columns, like)
+        frame = self.like if as_ is None else frame_of(as_)
+        made = self.sample_columns(
+            rows,
+            where=where,
+            like=like,
+            columns=columns,
+            seed=seed,
+            search=search,
+            max_seconds=max_seconds,
+        )
+        return to_frame(safe_columns(made) if spreadsheet_safe else made, frame)
 
     def sample_columns(
         self,
         rows: int | None = None,
         *,
+        where: Mapping[str, Any] | None = None,
+        like: Like | None = None,
+        columns: Sequence[str] | None = None,
         seed: int | None = None,
         search: bool | None = None,
         max_seconds: float | None = None,
@@ -106,47 +126,33 @@ class Release:
         """The same, as a dict of columns; `tell` hears which part of the search is done. With
         `as_texts` they are spelled out as in a CSV file (`admeasure.schema.rows`)."""
         rng = np.random.default_rng(seed)
-        codes = self._codes(rows, rng, search=search, max_seconds=max_seconds, tell=tell)
-        return spelled_rows(self.schema, codes, rng, self.inside, as_texts=as_texts)
+        codes = draw(
+            self,
+            rows,
+            rng,
+            where=where,
+            like=like,
+            search=search,
+            max_seconds=max_seconds,
+            tell=tell,
+        )
+        made = spelled_rows(self.schema, codes, rng, self.inside, as_texts=as_texts)
+        return chosen(made, columns)
 
     def sample_codes(
-        self, rows: int | None = None, *, seed: int | None = None, search: bool | None = None
+        self,
+        rows: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        search: bool | None = None,
     ) -> Codes:
         """The same, as codes: what `sample_columns` turns into values."""
-        return self._codes(rows, np.random.default_rng(seed), search=search)
-
-    def _codes(
-        self,
-        rows: int | None,
-        rng: np.random.Generator,
-        *,
-        search: bool | None,
-        max_seconds: float | None = None,
-        tell: Callable[[float], None] | None = None,
-    ) -> Codes:
-        count = self.rows if rows is None else rows
-        if count < 0:
-            raise UsageError(f"The number of rows must not be negative; it is {count}.")
-        limits = Limits(seconds=max_seconds)
-        codes = self.model.sample(count, rng)
-        if not (self.searches(count) if search is None else search):
-            return codes
-        targets = targets_of(self.model, self._target_weights, count, self.schema.zeros)
-        return improve(
-            codes, self.schema.domain, targets, rng, seconds=limits.seconds, tell=tell or _silent
-        )
+        return draw(self, rows, np.random.default_rng(seed), where=where, search=search)
 
     def searches(self, rows: int | None = None) -> bool:
-        """Whether this many rows are searched where nobody says, by public sizes alone: where it
-        is quick, and they are at least a tenth of what the table has. Fewer searched rows would
-        crowd where the table has most, and many such samples together would be no sample of it."""
-        count = self.rows if rows is None else rows
-        return 10 * count >= self.rows and is_quick(self.schema.domain, self._target_weights, count)
-
-    @cached_property
-    def _target_weights(self) -> dict[Columns, float]:
-        measured = {measurement.query.columns for measurement in self.measurements}
-        return target_weights(self.schema.domain, self.workload, measured)
+        """Whether this many rows are searched where nobody says (`admeasure.release.drawing`)."""
+        return searches(self, self.rows if rows is None else rows)
 
     def marginal(self, columns: Sequence[str]) -> Counts:
         """Expected counts of a marginal, axes in the order in which the columns are named."""
@@ -375,10 +381,6 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a release; a damaged or foreign folder is a `ReleaseError`."""
         return cls(**parts(Path(path)))
-
-
-def _silent(part: float) -> None:
-    """Progress that nobody hears."""
 
 
 def _leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
+from admeasure.release.conditional import Like
 from admeasure.schema.frames import Library
 from admeasure.schema.spreadsheet import columns_with_formulas, safe_columns
 from admeasure.schema.write import write_table
@@ -19,6 +20,9 @@ def sample(
     release: GivenRelease,
     rows: int | None = None,
     *,
+    where: Mapping[str, Any] | None = None,
+    like: Like | None = None,
+    columns: Sequence[str] | None = None,
     seed: int | None = None,
     search: bool | None = None,
     max_seconds: float | None = None,
@@ -27,8 +31,8 @@ def sample(
     """Synthetic rows, as many as the table is believed to have where none are asked for. They cost
     nothing, however many.
 
-    `release` may be a folder. `as_` names the frame that they come in; `search` and `max_seconds`
-    are those of `Release.sample`.
+    `release` may be a folder. `as_` names the frame that they come in; `where`, `like`, `columns`,
+    `search` and `max_seconds` are those of `Release.sample`.
 
     >>> import admeasure
     >>> schema = admeasure.Schema.coded("people", {"sex": 2, "smokes": 2})
@@ -37,9 +41,18 @@ def sample(
     ...                         epsilon=1, delta=1e-9)
     >>> {name: len(values) for name, values in admeasure.sample(release, 20).items()}
     {'sex': 20, 'smokes': 20}
+    >>> admeasure.sample(release, 3, where={"sex": 1}, columns=["sex"])
+    {'sex': array([1, 1, 1])}
     """
     return release_of(release).sample(
-        rows, seed=seed, search=search, max_seconds=max_seconds, as_=as_
+        rows,
+        where=where,
+        like=like,
+        columns=columns,
+        seed=seed,
+        search=search,
+        max_seconds=max_seconds,
+        as_=as_,
     )
 
 
@@ -60,6 +73,9 @@ def sample_file(
     path: str | Path,
     rows: int | None = None,
     *,
+    where: Mapping[str, Any] | None = None,
+    like: Like | None = None,
+    columns: Sequence[str] | None = None,
     seed: int | None = None,
     search: bool | None = None,
     max_seconds: float | None = None,
@@ -75,10 +91,13 @@ def sample_file(
     if spreadsheet_safe and not is_csv:
         raise UsageError("--spreadsheet-safe is for CSV files. Name one, or leave it out.")
     release = release_of(release)
-    count = release.rows if rows is None else rows
-    searched = release.searches(count) if search is None else search
-    columns = release.sample_columns(
-        count,
+    free = not where and like is None
+    searched = (free and release.searches(rows)) if search is None else search
+    made = release.sample_columns(
+        rows,
+        where=where,
+        like=like,
+        columns=columns,
         seed=seed,
         search=searched,
         max_seconds=max_seconds,
@@ -86,8 +105,9 @@ def sample_file(
         as_texts=is_csv,
     )
     tell(0.9)
-    safe = safe_columns(columns) if spreadsheet_safe else columns
+    safe = safe_columns(made) if spreadsheet_safe else made
     write_table(safe, target, quote_texts=spreadsheet_safe)
     tell(1.0)
     risky = columns_with_formulas(release.schema) if is_csv and not spreadsheet_safe else ()
-    return SampleFile(target, count, tuple(columns), searched, tuple(risky))
+    risky = tuple(name for name in risky if name in made)
+    return SampleFile(target, len(next(iter(made.values()))), tuple(made), searched, risky)

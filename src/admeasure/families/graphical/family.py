@@ -15,10 +15,11 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ReleaseError, UsageError
-from admeasure.families import Codes
+from admeasure.families import Codes, ImpossibleError
 from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, estimate
 from admeasure.families.graphical.estimation.shrinkage import Posteriors
 from admeasure.families.graphical.estimation.statistics import Observation
+from admeasure.families.graphical.inference.calibration import ContradictionError
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import (
     BYTES_PER_CELL,
@@ -73,6 +74,13 @@ class GraphicalModel:
 
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
         return self.core.marginals([self.clique(c) for c in columns])
+
+    def without(self, cells: Sequence[Zero]) -> GraphicalModel:
+        closed = [Zeros(self.clique(zero.columns), zero.mask) for zero in cells]
+        try:
+            return GraphicalModel(self.domain, self.core.without(closed))
+        except ContradictionError:
+            raise ImpossibleError from None
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         codes = self.core.sample(rows, rng)

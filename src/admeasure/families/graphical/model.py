@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,8 +13,11 @@ from admeasure.errors import ReleaseError, UsageError
 from admeasure.families.graphical.inference.calibration import Beliefs, calibrate
 from admeasure.families.graphical.inference.marginals import Marginals
 from admeasure.families.graphical.inference.sampling import sample
-from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree
+from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, check_limit
 from admeasure.families.graphical.structure.zeros import Zeros
+
+CONDITIONED_MEGABYTES = 1000.0
+"""The largest tree that a condition on several attributes together may make."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,18 @@ class MarkovRandomField:
             if clique and not 0 <= clique[0] <= clique[-1] < len(self.levels):
                 raise UsageError(f"{clique} names an attribute outside 0 … {len(self.levels) - 1}.")
         return self._marginals.answer(wanted)
+
+    def without(self, closed: Sequence[Zeros]) -> MarkovRandomField:
+        """The same distribution on the records outside `closed`, and as many rows as it has there.
+
+        A condition on one attribute lies in a node; for one on several the tree may grow.
+        """
+        tree = self.tree
+        for zeros in closed:
+            tree = tree if tree.contains(zeros.clique) else tree.extended(zeros.clique)
+        check_limit(tree, max(CONDITIONED_MEGABYTES, self.tree.megabytes))
+        left = replace(self, tree=tree, zeros=(*self.zeros, *closed))
+        return replace(left, total=self.total * math.exp(left.beliefs.log_z - self.beliefs.log_z))
 
     def sample(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """(rows, attributes) codes in the smallest unsigned type, close to the model's answers."""

@@ -18,6 +18,7 @@ from admeasure.errors import ReleaseError
 from admeasure.families import Codes
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.family import ProductModel
+from admeasure.families.products.sampling import ProductRows
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
 from admeasure.queries import Predicate
@@ -61,6 +62,9 @@ class NetworkModel:
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         return self.products.sample(rows, rng)
+
+    def without(self, cells: Sequence[Zero]) -> ProductRows:
+        return self.products.without(cells)
 
     def with_generator(self, generator: Generator) -> NetworkModel:
         """The same belief about the number of rows, with another network."""

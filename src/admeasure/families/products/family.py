@@ -16,8 +16,8 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError
 from admeasure.families import Codes
-from admeasure.families.products import sampling
 from admeasure.families.products.placement import Placed, Tiling
+from admeasure.families.products.sampling import ProductRows, rounded
 from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.measurement import Measurement
 from admeasure.queries import Targets
@@ -88,8 +88,13 @@ class ProductModel:
 
         return jnp.asarray(self.P)
 
+    def without(self, cells: Sequence[Zero]) -> ProductRows:
+        P = self._exact
+        equal = np.full(P.shape[1], 1 / P.shape[1])
+        return ProductRows(P, equal, self.layout, self.total, self.zeros).without(cells)
+
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        return sampling.rounded(self._exact, self.layout, rows, self.zeros, rng)
+        return rounded(self._exact, self.layout, rows, self.zeros, rng)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         kept = {"P": self._host, "total": np.asarray(self.total)}
