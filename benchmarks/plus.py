@@ -125,6 +125,7 @@ def run_job(job: Record) -> Record:
 
 Cell = tuple[str, float, str, str]
 """Workload, epsilon, table, mechanism."""
+Runs = dict[Cell, dict[int, Record]]
 
 
 def in_this_process(jobs: list[Record], results: Results) -> Iterator[Record]:
@@ -137,18 +138,24 @@ def in_this_process(jobs: list[Record], results: Results) -> Iterator[Record]:
             yield record
 
 
-def read(results: Results) -> dict[Cell, dict[int, Record]]:
-    """What was run: for each cell the records by seed."""
-    runs: dict[Cell, dict[int, Record]] = defaultdict(dict)
+def seeds_of(given: str) -> range:
+    first, last = map(int, given.split(":"))
+    return range(first, last)
+
+
+def read(results: Results, seeds: range | None) -> Runs:
+    """What was run, with these seeds or any: for each cell the records by seed."""
+    runs: Runs = defaultdict(dict)
     for record in results.read().values():
-        if "error" not in record:
+        if "error" not in record and (seeds is None or record["seed"] in seeds):
             cell = (record["workload"], record["epsilon"], record["table"], record["mechanism"])
             runs[cell][record["seed"]] = record
     return dict(sorted(runs.items()))
 
 
-def markdown(runs: dict[Cell, dict[int, Record]]) -> None:
-    """A row for each table and epsilon, a column for each mechanism: mean ± standard error."""
+def markdown(runs: Runs, against: str) -> None:
+    """A row for each table and epsilon, a column for each mechanism: mean ± standard error; then
+    the ratio of aim-plus to `against`, a row for each table and a column for each epsilon."""
     order = HEADLINE["mechanisms"].split(",")
     rest = sorted({mechanism for *_, mechanism in runs} - set(order))
     names = [m for m in (*order, *rest) if any(cell[3] == m for cell in runs)]
@@ -160,15 +167,48 @@ def markdown(runs: dict[Cell, dict[int, Record]]) -> None:
         found = [runs.get((workload, epsilon, table, name), {}) for name in names]
         shown = [_shown([r["model_error"] for r in f.values()]) if f else "" for f in found]
         print(f"| {workload}, {table}, {epsilon:g} | {' | '.join(shown)} |")
+    epsilons = sorted({epsilon for _, epsilon, *_ in runs})
+    print(f"\n| aim-plus against {against} | {' | '.join(f'{e:g}' for e in epsilons)} |")
+    print(f"| --- |{' --- |' * len(epsilons)}")
+    means: dict[tuple[str, float], list[float]] = defaultdict(list)
+    for workload, table in dict.fromkeys((w, t) for w, _, t, _ in runs):
+        shown = []
+        for epsilon in epsilons:
+            pairs = both(runs, (workload, epsilon, table, "aim-plus"), against)
+            value, spread = ratio_and_error(*pairs) if pairs[0] else (math.nan, math.nan)
+            shown.append(_with_error(value, spread, 3, len(pairs[0])) if pairs[0] else "")
+            means[workload, epsilon] += [value] if pairs[0] else []
+        print(f"| {workload}, {table} | {' | '.join(shown)} |")
+    for workload in dict.fromkeys(w for w, *_ in runs):
+        shown = [_geometric(means[workload, epsilon]) for epsilon in epsilons]
+        print(f"| {workload}, geometric mean | {' | '.join(shown)} |")
+        every = [value for epsilon in epsilons for value in means[workload, epsilon]]
+        print(f"{workload}: {_geometric(every)} over {len(every)} cells")
+
+
+def both(runs: Runs, cell: Cell, against: str) -> tuple[list[float], list[float]]:
+    """The errors of a cell and of another mechanism, by the seeds that both have."""
+    ours, theirs = runs.get(cell, {}), runs.get((*cell[:3], against), {})
+    seeds = sorted(ours.keys() & theirs.keys())
+    return [ours[s]["model_error"] for s in seeds], [theirs[s]["model_error"] for s in seeds]
+
+
+def _geometric(values: list[float]) -> str:
+    return f"{statistics.geometric_mean(values):.3f}" if values else ""
 
 
 def _shown(errors: list[float]) -> str:
     mean, error = mean_and_error(errors)
     digits = 3 - math.floor(math.log10(mean)) - 1 if mean > 0 else 3
-    return f"{mean:.{digits}f} ± {error:.{digits}f} ({len(errors)})"
+    return _with_error(mean, error, digits, len(errors))
 
 
-def show(runs: dict[Cell, dict[int, Record]], against: str) -> None:
+def _with_error(value: float, error: float, digits: int, seeds: int) -> str:
+    spread = f" ± {error:.{digits}f}" if seeds > 1 else ""
+    return f"{value:.{digits}f}{spread} ({seeds})"
+
+
+def show(runs: Runs, against: str) -> None:
     """Means with standard errors, and ratios to `against` over the seeds that both have."""
     ratios: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     print(STAMP)
@@ -177,13 +217,9 @@ def show(runs: dict[Cell, dict[int, Record]], against: str) -> None:
         workload, epsilon, table, mechanism = cell
         mean, error = mean_and_error([r["model_error"] for r in found.values()])
         cpu = statistics.fmean(r["cpu_seconds"] for r in found.values())
-        other = runs.get((workload, epsilon, table, against), {})
-        both = sorted(found.keys() & other.keys())
-        ratio = ""
-        if both and mechanism != against:
-            value, spread = ratio_and_error(
-                [found[s]["model_error"] for s in both], [other[s]["model_error"] for s in both]
-            )
+        pairs, ratio = both(runs, cell, against), ""
+        if pairs[0] and mechanism != against:
+            value, spread = ratio_and_error(*pairs)
             ratio = f"{value:.3f}  {spread:.3f}"
             ratios[workload, epsilon, mechanism].append(value)
         print(
@@ -216,7 +252,7 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.3,1")
     parser.add_argument("--mechanisms", default="aim,aim-plus")
     parser.add_argument("--workloads", default="all-3way")
-    parser.add_argument("--seeds", default="3000:3005", help="from:to, the last one left out")
+    parser.add_argument("--seeds", help="from:to, the last one left out; 3000:3005, --table: all")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS / "plus.jsonl")
     parser.add_argument("--table", action="store_true", help="show what was run so far")
@@ -229,10 +265,9 @@ def main() -> None:
         vars(given).update(HEADLINE)
     results = Results(given.results)
     if not given.table:
-        first, last = map(int, given.seeds.split(":"))
         # Seeds outermost: whenever it is stopped, every cell has about as many.
         cases = product(
-            range(first, last),
+            seeds_of(given.seeds or "3000:3005"),
             given.workloads.split(","),
             map(float, given.epsilons.split(",")),
             given.tables.split(","),
@@ -247,8 +282,8 @@ def main() -> None:
         )
         for record in ran:
             print(record["table"], record["mechanism"], record.get("model_error", "failed"))
-    runs = read(results)
-    markdown(runs) if given.markdown else show(runs, given.against)
+    runs = read(results, seeds_of(given.seeds) if given.seeds else None)
+    markdown(runs, given.against) if given.markdown else show(runs, given.against)
 
 
 if __name__ == "__main__":
