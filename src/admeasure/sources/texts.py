@@ -50,7 +50,8 @@ class OpenTable:
 
     @property
     def in_memory(self) -> bool:
-        return self._source.in_memory
+        """Texts are looked for where the table lies, and it is read again from there."""
+        return False
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         return self._source.counts(marginals)

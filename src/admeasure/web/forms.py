@@ -99,7 +99,8 @@ def _column_form(column: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("minimum", "maximum", "bins", "title", "source"):
         form[key] = str(column.get(key, ""))
     form["edges"] = ", ".join(map(str, column.get("edges", [])))
-    form["enum"] = "\n".join(map(str, column.get("enum", [])))
+    levels = column.get("enum", [])
+    form["enum"] = PRIVATE if levels == PRIVATE else "\n".join(map(str, levels))
     form["has_missing"] = "missing_values" in column
     form["missing"] = "\n".join(map(str, column.get("missing_values", [])))
     form["other"], form["clamp"] = bool(column.get("other")), bool(column.get("clamp"))
@@ -143,9 +144,9 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
         if form["clamp"]:
             column["clamp"] = True
     if kind == "string":
-        column["enum"] = _lines(form["enum"])
-        if not column["enum"]:
-            del column["enum"]
+        lines = _lines(form["enum"])
+        if lines:
+            column["enum"] = PRIVATE if lines == [PRIVATE] else lines
     if form["has_missing"]:
         column["missing_values"] = _lines(form["missing"])
     if form["other"]:

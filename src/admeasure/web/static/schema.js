@@ -10,7 +10,7 @@ const FIELDS = {
 };
 const WORDS = {
   minimum: "Smallest value", maximum: "Largest value", bins: "Bins of equal width", edges: "or edges of bins, with commas",
-  enum: "Categories, one a line", missing: "Texts that mean missing, one a line (the empty field always does)",
+  enum: "Categories, one a line; or the word private, to have them found for a charge", missing: "Texts that mean missing, one a line (the empty field always does)",
 };
 const OPEN_UP_TO = 16;
 
