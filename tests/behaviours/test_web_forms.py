@@ -83,6 +83,16 @@ def test_a_schema_file_goes_into_the_form_and_back_unchanged(text: str) -> None:
     assert again == schema
 
 
+def test_levels_that_are_to_be_found_are_said_by_one_word() -> None:
+    text = ALL_KINDS.split("[[column]]")[0]
+    text += '[[column]]\nname = "x"\ntype = "string"\nenum = "private"\n'
+    form = form_of(tomllib.loads(text), [("x", "VARCHAR")])
+    assert form["columns"][0]["enum"] == "private"
+    schema, problems = checked(form)
+    assert problems == []
+    assert schema == Schema.loads(text)
+
+
 def test_an_empty_form_asks_for_the_unit_and_for_what_no_run_can_find() -> None:
     schema, problems = checked(empty_form("t", [("a", "VARCHAR"), ("b", "BIGINT")]))
     assert schema is None

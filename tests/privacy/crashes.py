@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,13 +66,15 @@ DONE, REFUSED, FULL, INTERRUPTED = 0, 40, 41, 42
 class Place:
     """One run's folder: the release, the book, and a list of what was drawn."""
 
+    delta_share = 0.0
+
     def __init__(self, folder: Path, mechanism: str) -> None:
         folder.mkdir()
         self.mechanism = mechanism
         self.out, self.draws = folder / "release", folder / "draws"
         self.draws.touch()
         self.book = folder / "book.db"
-        Book.create(self.book, "toy", epsilon=2.0, delta=DELTA)
+        Book.create(self.book, "toy", epsilon=2.0, delta=DELTA, delta_share=self.delta_share)
 
     def run(
         self, prepare: Callable[[], None], *, resume: bool, limits: Limits | None = None
@@ -224,6 +227,45 @@ class Screened(Place):
         return intents - len(results)
 
 
+class Sought(Place):
+    """A fit that finds the levels of a column before it measures."""
+
+    delta_share = DELTA / 10
+    schema = Schema.loads(
+        '[table]\nname = "toy"\n[privacy]\nunit = "person"\n'
+        '[[column]]\nname = "a"\ntype = "string"\nenum = "private"\n'
+        '[[column]]\nname = "b"\ntype = "boolean"\n'
+    )
+    data: ClassVar[dict[str, list]] = {"a": ["u"] * 300 + ["v"] * 40 + ["w"], "b": [True] * 341}
+
+    def _fit(self, *, resume: bool, limits: Limits | None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit(
+                self.data,
+                self.schema,
+                workload="all-1way",
+                mechanism=build("independent", {}),
+                epsilon=EPSILON,
+                delta=DELTA,
+                out=self.out,
+                charge_to=ChargeTo(self.book, "toy"),
+                resume=resume,
+                limits=limits,
+            )
+
+    def _check_draws(self, release: Release, before: list[dict]) -> None:
+        """What was found is in the schema, and is what was on record; the book has its delta."""
+        results = [e for e in release.log if e["event"] != "intent"]
+        self._check_kept(before, results)
+        assert [e["found"] for e in results if "found" in e] == [["u"]]
+        assert release.schema.column("a").listed == ("u",)
+        spent = Book.open(self.book).account("toy").spent
+        assert spent.delta_share == Fraction(1, 10**7)
+        drawn = len(self.draws.read_text().split())
+        assert len(results) <= drawn <= len(release.log) - len(results)
+
+
 def _paid(log) -> Fraction:
     return sum((Fraction(e["rho"]) for e in log if e["event"] != "intent"), Fraction(0))
 
@@ -323,7 +365,7 @@ class Campaign:
         self.counts: Counter[str] = Counter()
 
     def place(self) -> Place:
-        kind = Screened if self.mechanism == "screen" else Place
+        kind = {"screen": Screened, "levels": Sought}.get(self.mechanism, Place)
         return kind(self.folder / str(self.counts["runs"]), self.mechanism)
 
     def recover(self, place: Place, after: Callable[[Release], None] | None = None) -> None:
