@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -296,9 +297,26 @@ type = "boolean"
 """
 
 
+BOUNDED = 'type = "integer"\nminimum = 0\nmaximum = 30\nbins = "private"'
+INSIDE = st.integers(0, 30)
+WITHOUT_BOUNDS = 'type = "number"\nmissing_values = []\nother = true'
+ANYWHERE = st.sampled_from([0.0, 3.5, 12.0, 1e300, -1e300, 5e-324, math.inf, math.nan])
+CLAMPED = BOUNDED + "\nclamp = true\nmissing_values = []"
+OUTSIDE = st.sampled_from([0.0, 30.0, 31.0, -5.0, 1e9, -math.inf, math.nan])
+
+
 @pytest.mark.parametrize("relation", list(Neighbours))
-@pytest.mark.parametrize("name", ["mst", "independent"])
-def test_neighbours_differ_only_in_what_is_noised(name, relation, tally):
+@pytest.mark.parametrize(
+    ("name", "fields", "value"),
+    [
+        ("mst", BOUNDED, INSIDE),
+        ("independent", BOUNDED, INSIDE),
+        ("independent", WITHOUT_BOUNDS, ANYWHERE),
+        ("independent", CLAMPED, OUTSIDE),
+    ],
+)
+def test_neighbours_differ_only_in_what_is_noised(name, fields, value, relation, tally):
+    """One person may lie outside of every bound, or bring the only missing value."""
     seen = []
 
     @settings(
@@ -310,8 +328,9 @@ def test_neighbours_differ_only_in_what_is_noised(name, relation, tally):
     @given(st.data())
     def check(data):
         rows = data.draw(st.integers(1, 3))
-        schema = Schema.loads(SMALL.format(rows=rows, relation=relation.value))
-        row = st.tuples(st.integers(0, 30), st.booleans())
+        text = SMALL.format(rows=rows, relation=relation.value)
+        schema = Schema.loads(text.replace(BOUNDED, fields))
+        row = st.tuples(value, st.booleans())
         person = st.lists(row, min_size=1, max_size=rows + 1)
         others = data.draw(st.lists(person, min_size=1, max_size=8))
         pair = [others, [*others, data.draw(person)]]

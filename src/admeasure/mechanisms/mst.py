@@ -4,7 +4,8 @@
 a spanning tree of strongly dependent columns, measure those pairs, estimate. A third of the budget
 goes to each step. The tree is chosen edge by edge, by the exponential mechanism among the pairs
 that join two components, with score ||M_ab(D) - M_ab(p)||_1 where p knows the one-way marginals
-only. The paper's merging of rare levels is left out: every level stays.
+only. The paper merges levels below three scales of the noise before pairs are measured; here every
+level is measured, and the fitted model takes the rare ones together (`parts.rare_levels`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
+from admeasure.parts.rare_levels import with_rare_levels
 from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
@@ -47,10 +49,13 @@ class Mst:
 
     `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
     paper), that of the release at the end, or those of the rounds as well.
+    `rare`: levels below so many scales of the noise are taken together in the release; 0 leaves
+    them. Where fits are shrunk it gains nothing and is left out.
     """
 
     max_megabytes: float = 80.0
     shrink: Shrink = "no"
+    rare: float = 3.0
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
@@ -124,7 +129,10 @@ class Mst:
             ):
                 log += done.answers
                 model = done.after
-        return Outcome(family.polished(model, log), rounds=1)
+        model = family.polished(model, log)
+        if self.rare > 0 and self.shrink == "no":
+            model = with_rare_levels(model, log, self.rare)
+        return Outcome(model, rounds=1)
 
 
 @dataclass(frozen=True)
