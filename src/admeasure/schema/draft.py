@@ -21,6 +21,7 @@ _TODO = f'"{PLACEHOLDER}"'
 _HEADER = """\
 # Fill in every TODO from public knowledge: a codebook, a form, a law. Never from the rows.
 # A column that needs no protection and no answer is best left out: delete its [[column]].
+# Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
 # Where one {unit} may have several rows, add unit_column = "…" under [privacy].
 """
 
@@ -98,7 +99,5 @@ def _fields(kind: str) -> Iterable[str]:
     if kind in ("integer", "number", "date"):
         yield f"minimum = {_TODO}"
         yield f"maximum = {_TODO}"
-    if kind == "number":
-        yield f"bins = {_TODO}"
     if kind == "string":
         yield f"enum = [{_TODO}]"
