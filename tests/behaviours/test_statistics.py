@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from admeasure.cli.app import app
 from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.release.statistics import answer_statistic
 from admeasure.schema import Schema, encode_frame
+from admeasure.schema.inside import Inside
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import ColumnStatistic
 from admeasure.workload.questions import parse_questions
@@ -56,6 +57,7 @@ class Known:
     schema: Schema
     codes: dict[str, np.ndarray]
     slack: Any
+    inside: dict[str, Inside] = field(default_factory=dict)
 
     @property
     def model(self) -> Known:
@@ -161,6 +163,34 @@ def test_a_quantile_within_a_bin_is_that_of_its_values_spread_evenly():
             0.9,
         )
         assert found.value == np.quantile(spread, at, method="inverted_cdf")
+
+
+@pytest.mark.parametrize("tenths", range(1, 10))
+def test_a_quantile_at_a_tie_is_the_lower_value(tenths):
+    """Of ten rows so many tenths do not pass the first value, exactly."""
+    schema = Schema.loads(f'{HEAD}[[column]]\nname = "x"\ntype = "integer"\nenum = [3, 8]\n')
+    codes = {"x": np.repeat([0, 1], [tenths, 10 - tenths])}
+    found = answer_statistic(
+        Known(schema, codes, lambda: 0.0),  # type: ignore[arg-type]
+        ColumnStatistic("quantile", "x", tenths / 10),
+        0.9,
+    )
+    assert (found.value, found.low, found.high) == (3, 3, 3)
+
+
+def test_values_lie_in_bins_as_leaves_say():
+    """Against the same rows one by one; the last bin has no share in any leaf."""
+    text = f'{HEAD}[[column]]\nname = "x"\ntype = "integer"\nedges = [0, 4, 10, 12]\n'
+    schema = Schema.loads(text)
+    shares = {0: 3.0, 1: 1.0, 4: 0.0, 5: 6.0, 7: 6.0, 10: 0.0, 11: 0.0}
+    inside = Inside(np.array([*shares]), np.array([*shares.values()]))
+    known = Known(schema, {"x": np.repeat([0, 1, 2], [24, 12, 6])}, lambda: 0.0, {"x": inside})
+    values = [0] * 18 + [1, 2, 3] * 2 + [5, 6] * 3 + [7, 8, 9] * 2 + [10, 11, 12] * 2
+    for at in (0.2, 0.5, 0.7, 0.9):
+        found = answer_statistic(known, ColumnStatistic("quantile", "x", at), 0.9)  # type: ignore[arg-type]
+        assert found.value == np.quantile(values, at, method="inverted_cdf")
+    mean = answer_statistic(known, ColumnStatistic("mean", "x"), 0.9)  # type: ignore[arg-type]
+    assert mean.value == pytest.approx(np.mean(values))
 
 
 @pytest.mark.statistical

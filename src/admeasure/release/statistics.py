@@ -13,6 +13,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from admeasure.errors import UsageError
 from admeasure.queries import AnyCell
 from admeasure.schema.column import Column
 from admeasure.schema.determined import lifted
+from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.values import EPOCH
 from admeasure.schema.zeros import level_ends
 from admeasure.workload.questions import Question
@@ -103,20 +105,18 @@ def answer_statistic(
         raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
     column = statistic.of(release.schema)
     levels = _levels(release, statistic, column)
-    counts = levels.counts()
     beta = 1 - confidence
+    pieces = _pieces(levels, column)
     if statistic.kind == "quantile":
         assert statistic.at is not None
-        value = _quantile(counts, levels, statistic.at, whole=column.type != "number")
+        value = _quantile(pieces, statistic.at, whole=column.type != "number")
         low, high, kind = _quantile_interval(levels, statistic.at, beta, stage)
     else:
-        middles = (levels.lows + levels.highs) / 2
-        total = float(counts.sum())
         of = _sum_interval if statistic.kind == "sum" else _mean_interval
         low, high, kind = of(levels, _cuts(levels, most_cuts), beta)
-        value = float(counts @ middles)
+        value = pieces.sum
         if statistic.kind == "mean":
-            value = value / total if total > 0 else None
+            value = value / pieces.total if pieces.total > 0 else None
     if value is not None:
         low, high = min(low, value), max(high, value)
     ends = _written(column, statistic, value, low, high)
@@ -153,21 +153,52 @@ def _day(ordinal: int) -> datetime.date:
     return datetime.date.fromordinal(ordinal + EPOCH)
 
 
-def _quantile(counts: np.ndarray, levels: _Levels, at: float, *, whole: bool) -> float | None:
-    """The model's quantile, with the rows of a level spread evenly over its values.
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """How the model's rows lie, in ascending pieces over each of which they lie evenly."""
 
-    The least value v such that the rows up to v are at least the share `at` of all.
-    """
-    total = float(counts.sum())
+    counts: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    @property
+    def total(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def sum(self) -> float:
+        return float(self.counts @ ((self.lows + self.highs) / 2))
+
+
+def _pieces(levels: _Levels, column: Column) -> _Pieces:
+    """The levels or, where a run bought how values lie inside bins, the leaves of these."""
+    counts, grid = levels.counts(), column.grid
+    inside = levels.release.inside.get(column.name)
+    if inside is None or grid is None:
+        return _Pieces(counts, levels.lows, levels.highs)
+    lows = inside.starts.astype(np.float64)
+    whole = isinstance(grid, OrdinalGrid)
+    highs = np.append(lows[1:] - whole, float(grid.high))
+    level = grid.place_all(inside.starts)
+    shares = np.where(
+        np.bincount(level, inside.shares)[level] > 0, inside.shares, highs - lows + whole
+    )
+    shares = shares / np.bincount(level, shares)[level]
+    return _Pieces(counts[level] * shares, lows, highs)
+
+
+def _quantile(pieces: _Pieces, at: float, *, whole: bool) -> float | None:
+    """The least value v such that the model's rows up to v are at least the share `at` of all."""
+    counts, total = pieces.counts, pieces.total
     if total <= 0:
         return None
     reached = np.cumsum(counts)
-    # A share that rounding makes a little too large must not pass to the next level.
-    k = min(int(np.searchsorted(reached, at * total * (1 - 1e-12))), len(levels) - 1)
+    # A share that rounding makes a little too large must not pass to the next piece.
+    k = min(int(np.searchsorted(reached, at * total * (1 - 1e-12))), len(counts) - 1)
     before = float(reached[k] - counts[k])
     part = (at * total - before) / float(counts[k]) if counts[k] > 0 else 0.0
     part = min(max(part, 0.0), 1.0)
-    low, high = float(levels.lows[k]), float(levels.highs[k])
+    low, high = float(pieces.lows[k]), float(pieces.highs[k])
     if not whole:
         return low + part * (high - low)
     return low + max(0.0, np.ceil(part * (high - low + 1) * (1 - 1e-12)) - 1)
@@ -209,8 +240,11 @@ def _bracket(
     below, above = levels.below(cuts, 1 - gamma), levels.above(cuts, 1 - gamma)
     kinds += [answer.kind for answer in (*below, *above)]
     pairs = list(zip(below, above, strict=True))
-    may_be_below = [(1 - at) * c.high >= at * r.low for c, r in pairs]
-    may_be_above = [(1 - at) * c.low < at * r.high or not c.low for c, r in pairs]
+    # A share of 0.9 is meant as nine tenths: in whole numbers nothing is lost where counts tie.
+    share = Fraction(repr(at))
+    q, rest = float(share.numerator), float(share.denominator - share.numerator)
+    may_be_below = [rest * c.high >= q * r.low for c, r in pairs]
+    may_be_above = [rest * c.low < q * r.high or not c.low for c, r in pairs]
     ends = [around[0], *cuts, around[1]]
     first = may_be_below.index(True) if any(may_be_below) else len(cuts)
     last = len(cuts) - may_be_above[::-1].index(True) if any(may_be_above) else 0
