@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 pytest.importorskip("starlette")
 
 import admeasure
+import spellings
 from admeasure.errors import SchemaError, UsageError
 from admeasure.queries import Where
 from admeasure.schema import Schema
@@ -264,3 +265,43 @@ def test_a_question_of_the_page_has_the_answer_of_the_release(tmp_path: Path) ->
     cells = asking.marginal(tmp_path / "r", ["smoker", "age"], 0.95)["cells"]
     table = np.asarray(release.marginal(["age", "smoker"])).ravel()
     assert [c["value"] for c in cells] == pytest.approx(list(table))
+
+
+def test_what_the_form_does_not_show_is_kept():
+    """Every field of every type: a schema that is opened in the page and saved is what it was."""
+    schema = spellings.schema()
+    letters = {"enum": ("a", "B"), "missing_values": ("N/A",)}  # the form has one value a line
+    columns = tuple(
+        c.model_copy(update=letters) if c.type == "string" else c for c in schema.columns
+    )
+    table = schema.table.model_copy(update={"encoding": "latin-1"})
+    whole = schema.model_copy(update={"table": table, "columns": columns})
+    header = [(name, "VARCHAR") for name in whole.names]
+    found, problems = checked(form_of(tomllib.loads(whole.dumps()), header))
+    assert found == whole, problems
+    listed = Schema.loads(
+        '[table]\nname = "t"\n[privacy]\nunit = "p"\n[[column]]\nname = "a"\ntype = "integer"\n'
+        'enum = [1, 3]\n[[column]]\nname = "b"\ntype = "number"\nminimum = 0\nmaximum = 9\n'
+        'bins = 3\ndecimals = 2\ndescription = "what it is"\n'
+    )
+    found, problems = checked(form_of(tomllib.loads(listed.dumps()), [("a", ""), ("b", "")]))
+    assert found == listed, problems
+
+
+def test_a_kept_field_of_another_type_is_left_out():
+    text = '[table]\nname = "t"\n[privacy]\nunit = "p"\n[[column]]\nname = "a"\ntype = "boolean"\n'
+    words = 'true_values = ["Yes"]\nfalse_values = ["No"]\n'
+    form = form_of(tomllib.loads(text + words), [("a", "")])
+    form["columns"][0] |= {"type": "string", "enum": "Yes\nNo"}
+    found, problems = checked(form)
+    assert found is not None, problems
+    assert found.column("a").listed == ("Yes", "No")
+
+
+def test_a_short_schema_is_taken_into_the_form_whole():
+    text = (
+        '[table]\nname = "t"\n[privacy]\nunit = "p"\n[[column]]\nnames = ["a", "b"]\n'
+        'ready = "us-state"\nstrip = true\n'
+    )
+    found, problems = checked(form_of(tomllib.loads(text), [("a", ""), ("b", "")]))
+    assert found == Schema.loads(text), problems

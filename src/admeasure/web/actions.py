@@ -20,6 +20,7 @@ from admeasure.privacy.book import Book
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.schema.load import validate
+from admeasure.schema.shorthand import written_out
 from admeasure.sources.look import storage_types
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.web import code, commands
@@ -115,7 +116,7 @@ def _file_of(form: Mapping[str, Any]) -> str | None:
 def schema_from_text(table: TableFolder, body: Json) -> Json:
     """Take a schema written as TOML into the form."""
     document = parse_toml(body["text"], "That text", SchemaError)
-    validate(document)
+    validate(written_out(document, None))
     state = table.read()
     form = form_of(document, [(n, t) for n, t in state["header"]])
     table.change(body["version"], {"form": form}, schema=_file_of(form))

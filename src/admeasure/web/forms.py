@@ -14,7 +14,8 @@ from admeasure.schema import Schema
 from admeasure.schema.column import PRIVATE
 from admeasure.schema.draft import kind_of
 from admeasure.schema.load import validate
-from admeasure.schema.model import LISTS
+from admeasure.schema.model import LISTS, TYPES
+from admeasure.schema.shorthand import written_out
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml
@@ -48,6 +49,7 @@ def _empty_column(name: str, storage: str) -> dict[str, Any]:
         "use": True,
         "type": "" if kind == "string" else kind,
         **dict.fromkeys(TEXTS, ""),
+        "kept": "",
         "has_missing": False,
         "other": False,
         "clamp": False,
@@ -56,6 +58,7 @@ def _empty_column(name: str, storage: str) -> dict[str, Any]:
 
 def form_of(document: Mapping[str, Any], header: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The form of a schema document; columns of the header that it leaves out are not used."""
+    document = written_out(document, None)
     table, privacy = document.get("table", {}), document.get("privacy", {})
     described = {c["name"]: c for c in document.get("column", []) if "name" in c}
     stored = dict(header)
@@ -65,7 +68,7 @@ def form_of(document: Mapping[str, Any], header: Sequence[tuple[str, str]]) -> d
         for n in names
     ]
     return {
-        "table": {k: str(table.get(k, "")) for k in ("name", "description", "rows")},
+        "table": {k: str(table.get(k, "")) for k in ("name", "description", "rows", "encoding")},
         "privacy": {
             "unit": str(privacy.get("unit", "")),
             "unit_column": str(privacy.get("unit_column", "")),
@@ -93,8 +96,17 @@ def _relations(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _kept(column: Mapping[str, Any]) -> str:
+    """The fields that the form does not show, as a schema file has them."""
+    shown = {"name", "type", "missing_values", "other", "clamp", *TEXTS}
+    if column.get("type") == "integer":
+        shown.discard("enum")
+    return "\n".join(f"{k} = {toml_value(v)}" for k, v in column.items() if k not in shown)
+
+
 def _column_form(column: Mapping[str, Any]) -> dict[str, Any]:
     form = _empty_column(str(column["name"]), "")
+    form["kept"] = _kept(column)
     form["type"] = str(column.get("type", ""))
     for key in ("minimum", "maximum", "bins", "title", "source"):
         form[key] = str(column.get(key, ""))
@@ -151,7 +163,9 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
         column["missing_values"] = _lines(form["missing"])
     if form["other"]:
         column["other"] = True
-    return column
+    known = TYPES[kind].model_fields if kind in TYPES else {}
+    kept = parse_toml(str(form.get("kept", "")), "the form", SchemaError)
+    return column | {k: v for k, v in kept.items() if k in known and k not in column}
 
 
 def _zero(conditions: Sequence[Mapping[str, str]], kinds: Mapping[str, str]) -> dict[str, Any]:
