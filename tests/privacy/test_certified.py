@@ -22,6 +22,7 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.scores.streamed import CellErrors
 from admeasure.privacy.workload_errors import WorkloadErrors
 from admeasure.queries import Marginal, Threshold
 from admeasure.release import Release
@@ -152,6 +153,42 @@ def test_a_part_of_a_ledger_spends_of_the_whole_and_no_more_than_its_own():
     with pytest.raises(BudgetError):  # the whole has less left than the part may spend
         part.charge(Fraction(1, 4), "y")
     assert part.remaining.rho == Fraction(1, 4)  # type: ignore[attr-defined]
+
+
+class Zeros:
+    """A model without rows that answers in blocks."""
+
+    placed = None
+
+    def __init__(self, domain) -> None:
+        self.domain = domain
+
+    def blocks(self, query):
+        yield np.zeros(self.domain.cells(query.columns))
+
+
+class Counting(MemorySource):
+    """A table that knows how often it was read."""
+
+    passes = 0
+
+    def counts(self, marginals):
+        self.passes += 1
+        return super().counts(marginals)
+
+
+def test_a_curator_for_a_part_of_the_budget_reads_as_much_at_once_as_the_whole_one():
+    """Streamed scores of several marginals: one pass, and none where the whole one has read."""
+    candidates = [Marginal(pair) for pair in (("a", "b"), ("a", "c"), ("b", "c"))]
+    table = Counting.from_codes(ROWS, SCHEMA)
+    whole = Curator(table, Ledger(1), SeededNoise(0))
+    part = whole.within(whole.budget * Fraction(1, 2))
+    score = CellErrors(Zeros(SCHEMA.domain))  # type: ignore[arg-type]
+    part.choose(score, candidates, Fraction(1, 4))
+    assert isinstance(table, Counting)
+    assert table.passes == 1
+    whole.measure(candidates, Fraction(1, 4))
+    assert table.passes == 1
 
 
 def test_a_run_that_ends_after_its_certificate_was_drawn_keeps_it(tmp_path):

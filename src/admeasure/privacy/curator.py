@@ -32,7 +32,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeGuard, overload
@@ -147,8 +146,9 @@ class Curator:
 
     def within(self, budget: Cost) -> Curator:
         """The same curator for a part of the budget; what is charged to it is charged here."""
-        part = copy(self)
-        part.ledger, part.budget = self.ledger.part(budget), budget
+        ledger = self.ledger.part(budget)
+        part = Curator(self._source, ledger, self._noise, self.journal, memory=self._memory)
+        part._kept = self._kept  # counts that one has read serve the other
         return part
 
     def measure(
