@@ -17,7 +17,7 @@ import pytest
 from admeasure.errors import DataError
 from admeasure.schema import Schema
 from admeasure.sources import HoldsTexts, Source
-from admeasure.sources.open import open_source
+from admeasure.sources.open import open_to_buy
 from admeasure.sources.texts import texts_of
 from factories import sources
 
@@ -136,7 +136,7 @@ def test_a_column_of_fractions_has_no_texts(kind: str, tmp_path: Path):
 
 def test_a_table_is_read_again_by_the_levels_that_were_found(tmp_path: Path):
     values = people(300)
-    source = open_source(values, UNITS)
+    source = open_to_buy(values, UNITS)
     assert isinstance(source, HoldsTexts)
     (before,) = source.counts([("drug",)])
     assert before.tolist()[0] + before.tolist()[1] == before.sum()

@@ -34,7 +34,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.schema import Schema
 from admeasure.schema.found_levels import LONGEST_LEVEL, MOST_FOUND, may_be_level
-from admeasure.sources.open import open_source
+from admeasure.sources.open import open_to_buy
 from admeasure.sparse import TextCounts
 from admeasure.unit import Neighbours, Unit
 from admeasure.workload import parse_workload
@@ -211,7 +211,7 @@ class BoughtLevels:
 def opened(people: list[list[tuple[Any, bool]]], schema: Schema) -> Any:
     cells = [(*r, f"p{i}") for i, own in enumerate(people) for r in own]
     columns = zip(*cells, strict=True)
-    return open_source(dict(zip(("a", "b", "id"), map(list, columns), strict=True)), schema)
+    return open_to_buy(dict(zip(("a", "b", "id"), map(list, columns), strict=True)), schema)
 
 
 def replayed(pair: list[Any], schema: Schema, seed: int, name: str = "independent") -> Any:
@@ -405,6 +405,19 @@ def test_a_file_finds_what_a_frame_finds(tmp_path):
     expected = admeasure.fit(table, OPEN, **asked)
     assert found.schema == expected.schema
     assert found.log == expected.log
+
+
+def test_a_release_is_compared_with_the_table_by_the_levels_that_were_found(tmp_path):
+    lines = ["drug,age,sex", *(f"alpha,{i % 100},f" for i in range(900)), "rare,5,m"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    asked: dict[str, Any] = {"workload": "all-2way", "epsilon": 20, "delta": 1e-6}
+    mechanism, table = build("mst", {}), str(tmp_path / "t.csv")
+    release = admeasure.fit(table, ONE, mechanism=mechanism, out=tmp_path / "out", **asked)
+    assert release.schema.column("drug").listed == ("alpha",)
+    found = admeasure.evaluate(tmp_path / "out", table, ONE, workload="all-2way")
+    assert found.errors.workload_error < 0.1
+    with pytest.raises(SchemaError, match="private levels, which a fit finds"):
+        admeasure.evaluate(table, table, ONE, workload="all-2way")
 
 
 def test_a_plan_says_what_levels_cost_and_the_run_pays_just_that():

@@ -178,6 +178,10 @@ class Schema(Part):
         """The schema by which a table is read before the levels of its open columns are known."""
         return self.with_columns({c.name: c.as_read() for c in self.open_columns})
 
+    def found_by(self, release: Schema) -> Schema:
+        """The schema with the levels of its open columns that a run of it found."""
+        return self.with_columns({c.name: release.column(c.name) for c in self.open_columns})
+
     def with_columns(self, changed: Mapping[str, Column]) -> Schema:
         """The schema with other columns in the place of those of the same names."""
         columns = tuple(changed.get(c.name, c) for c in self.columns)

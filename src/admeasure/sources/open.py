@@ -38,24 +38,27 @@ def open_source(
 
     `memory_megabytes` limits the encoded rows that are kept of a file; beyond it they are kept on
     disk in the folder `cache`, where one is named, and else the file is read again for each count.
-    `progress` is called with fractions of a scan.
-
-    Where the schema has open columns, the table is read by `schema.as_read`; where their levels are
-    sought, the source is one that `HoldsTexts`.
+    `progress` is called with fractions of a scan. A schema with open columns is refused.
     """
     kind = kind_of(data)
-    if kind is not None:
-        kind.check_installed()
-        kind.check_readable(schema)
+    if kind is None:
+        from admeasure.sources.memory import MemorySource
+
+        return MemorySource(data, schema)
+    kind.check_installed()
+    kind.check_readable(schema)
+    return kind.open(
+        data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
+    )
+
+
+def open_to_buy(data: Any, schema: Schema, **options: Any) -> Source:
+    """The source of a table whose schema may have open columns, which a run buys: read by
+    `schema.as_read`, and where levels are sought one that `HoldsTexts`. `options` are those of
+    `open_source`."""
 
     def opened(by: Schema) -> Source:
-        if kind is None:
-            from admeasure.sources.memory import MemorySource
-
-            return MemorySource(data, by)
-        return kind.open(
-            data, by, memory_megabytes=memory_megabytes, cache=cache, progress=progress
-        )
+        return open_source(data, by, **options)
 
     source = opened(schema.as_read)
     sought = [column.name for column in schema.columns if column.is_sought]

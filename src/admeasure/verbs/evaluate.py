@@ -57,10 +57,11 @@ def evaluate(
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
+    release = _release(target)
     schema = schema_of(schema)
+    schema = schema if release is None else schema.found_by(release.schema)
     asked = workload_of(workload, schema)
     to_come = None if future is None else parse_future(future, schema.domain)
-    release = _release(target)
     if release is None and rows is not None:
         raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
     if release is not None and release.schema.domain != schema.domain:

@@ -41,7 +41,7 @@ from admeasure.schema import Schema
 from admeasure.schema.frames import empty_like
 from admeasure.schema.levels import level_values
 from admeasure.sources.address import printable
-from admeasure.sources.open import held, is_path, open_source
+from admeasure.sources.open import held, is_path, open_to_buy
 from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
 from admeasure.verbs.given import choice_of, given_public
@@ -178,7 +178,7 @@ def fit(
         read = first_used(make, f"reading {called}")
         spending = _Spending(first_used(make, "spending the budget"), run.ledger.total)
         with watch.armed():
-            source = open_source(
+            source = open_to_buy(
                 data,
                 schema,
                 memory_megabytes=watch.limits.reading_megabytes(),

@@ -135,6 +135,7 @@ def run_job(record: Record) -> Record:
         "cpu_seconds": round(time.process_time() - used, 3),
         "peak_megabytes": round(peak(), 1),
     }
+    schema = schema.found_by(release.schema)
     truth = open_source(job.place.data, schema)
     answers = release.model.marginals if job.judge == "answers" else _rows(release, job)
     errors = compare(truth.counts, answers, workload, schema.domain)
