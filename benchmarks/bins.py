@@ -2,7 +2,6 @@
 
     python benchmarks/bins.py --tables adult_raw,acs_ct_2021,nist_national2019,generated
     python benchmarks/bins.py --table               # what was run so far, as the docs have it
-    python benchmarks/bins.py --shapes              # one column at a time: distances of its values
 
 A workload is 1,000 random conjunctions of 1 to 3 conditions, at least one of them a range of raw
 values; its error is the mean distance of the expected answer from the true one, as a part of the
@@ -156,7 +155,7 @@ def privtree(counts: np.ndarray, rho: float, rng: np.random.Generator) -> list[i
 
 
 def quantiles(counts: np.ndarray, rho: float, rng: np.random.Generator) -> list[int]:
-    """The first cells of 32 bins, by halving five times: a level of disjoint choices costs
+    """The first cells of up to 32 bins, by halving five times: a level of disjoint choices costs
     epsilon²/8."""
     step = math.sqrt(8 * rho / 5) / 2
     found, parts = {0}, [(0, len(counts))]
