@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.privbayes import PrivBayes as privbayes
     from admeasure.mechanisms.rap import Rap as rap
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
+    from admeasure.mechanisms.residual import ResidualPlanner as residual
     from admeasure.privacy.book import Book as Book
     from admeasure.queries import Predicate as Predicate
     from admeasure.release import Release as Release
@@ -101,6 +102,7 @@ __all__ = [
     "rap",
     "rap_softmax",
     "report",
+    "residual",
     "sample",
     "screen",
     "study",

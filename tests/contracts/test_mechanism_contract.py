@@ -186,6 +186,10 @@ def test_the_same_seed_gives_the_same_release(name: str, seeded: Get) -> None:
         assert np.array_equal(one, two)
 
 
+UNBIASED = {"residual"}
+"""Their answers are right in the mean, and so may be negative where the true count is near 0."""
+
+
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_marginals_are_finite_and_not_negative_and_of_the_right_shape(
@@ -197,7 +201,7 @@ def test_marginals_are_finite_and_not_negative_and_of_the_right_shape(
     for columns, counts in zip(wanted, release.model.marginals(wanted), strict=True):
         assert counts.shape == domain.shape(columns)
         assert np.isfinite(counts).all()
-        assert (counts >= 0).all()
+        assert name in UNBIASED or (counts >= 0).all()
         assert counts.sum() == pytest.approx(release.model.total, rel=1e-6, abs=1e-6)
 
 

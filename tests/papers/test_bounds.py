@@ -320,7 +320,14 @@ def evidence_of(mechanism: str, rho: Fraction, seed: int, workload: str) -> Evid
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "runs"),
-    [("aim", 150), ("aim-plus", 60), ("mst", 60), ("privbayes", 60), ("gaussian", 60)],
+    [
+        ("aim", 150),
+        ("aim-plus", 60),
+        ("mst", 60),
+        ("privbayes", 60),
+        ("gaussian", 60),
+        ("residual", 20),
+    ],
 )
 @pytest.mark.parametrize("rho", [Fraction(1, 300), Fraction(1, 10)], ids=float)
 def test_bounds_and_intervals_hold_as_often_as_stated(mechanism, runs, rho):

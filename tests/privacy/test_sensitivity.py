@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.domain import Domain
-from admeasure.queries import AtLeast, Cell, Marginal, Threshold, ThresholdCell, Where
+from admeasure.queries import AtLeast, Cell, Marginal, Residual, Threshold, ThresholdCell, Where
 from admeasure.queries.sensitivity import Sensitivity
 from admeasure.queries.threshold import targets_satisfied, targets_shared
 from admeasure.unit import Neighbours, Unit
@@ -67,6 +67,7 @@ def queries(draw, levels):
         st.sampled_from(
             [
                 Marginal(columns),
+                Residual(columns),
                 Cell(columns, codes),
                 Where(columns, sets),
                 Threshold(columns, r),
@@ -129,6 +130,18 @@ def test_the_worst_neighbour_attains_what_is_stated_exactly(levels, unit):
         assert worst_change(query, levels, unit) == query.sensitivity(domain, unit), query
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda u: f"{u.neighbours.value}-{u.max_rows}")
+@pytest.mark.parametrize("levels", [(2,), (3,), (2, 2), (3, 2), (3, 3), (2, 2, 2)], ids=str)
+def test_the_worst_neighbour_moves_a_residual_as_far_as_stated(levels, unit):
+    """In L1, of which nothing is made, the bound for replace is not the least one."""
+    query = Residual(NAMES[: len(levels)])
+    stated = query.sensitivity(Domain(NAMES[: len(levels)], levels), unit)
+    worst = worst_change(query, levels, unit)
+    assert (worst.l2_squared, worst.linf) == (stated.l2_squared, stated.linf)
+    assert worst.l1 <= stated.l1
+    assert worst.l1 == stated.l1 or unit.neighbours is Neighbours.REPLACE
+
+
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_marginals_and_single_counts_have_the_textbook_sensitivities(m):
     domain = Domain.of({"a": 3, "b": 2})
@@ -154,5 +167,6 @@ def test_targets_that_rows_satisfy_and_share_agree_with_enumeration(levels):
 def test_no_sensitivity_is_ever_zero_since_noise_is_scaled_by_it():
     domain = Domain.of({"a": 1, "b": 1})
     unit = Unit(Neighbours.REPLACE, 1)
-    for query in (Marginal(["a", "b"]), Threshold(["a", "b"], 1), Where(["a"], [{0}])):
+    asked = (Marginal(["a", "b"]), Threshold(["a", "b"], 1), Where(["a"], [{0}]), Residual(["a"]))
+    for query in asked:
         assert query.sensitivity(domain, unit) == Sensitivity(1, 1, 1)

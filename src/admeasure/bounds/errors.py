@@ -56,8 +56,9 @@ def error_bounds(
 ) -> dict[Columns, float]:
     """E_s for the sets s inside `columns` but the empty one, of which `believed` is the table that
     the model has. Where models do not add up, a certificate speaks of its own marginal alone."""
-    most, total = evidence.most_rows(levels.rows), float(believed.sum())
+    most, total = evidence.most_rows(levels.rows), float(np.abs(believed).sum())
     gap = max(0.0, most - total)
+    counts = not (believed < 0).any()  # answers without bias may be negative
     tables: dict[Columns, np.ndarray] = {}
     errors: dict[Columns, float] = {}
     for s in subsets(columns):
@@ -66,7 +67,7 @@ def error_bounds(
             most + total,
             _direct(evidence, s, tables[s], levels.direct(s)),
             _passed_over(evidence, s, levels.selections),
-            *(gap + e for e in _nearly_determined(s, tables, errors)),
+            *(gap + e for e in (_nearly_determined(s, tables, errors) if counts else ())),
         ]
         if s == columns or evidence.adds_up:
             known.append(_certified(evidence, s, levels.certified(s)))

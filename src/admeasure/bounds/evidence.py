@@ -39,6 +39,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.families.answers import AnswersModel
+from admeasure.families.residuals import Residuals
 from admeasure.measurement import Measurement, NoisyErrors, mean_factor
 from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
@@ -121,7 +122,7 @@ class Evidence:
                 tables.append(table)
                 weights.append(table.size / m.values.size / variance(m.sigma))
         if not tables:
-            return None
+            return self._from_residuals(columns)
         precision = math.fsum(weights)
         scale = precision**-0.5
         noise = rounded_up(precision, self._first) if self.adaptive else EstimateNoise(scale, scale)
@@ -129,6 +130,19 @@ class Evidence:
             return tables[0], noise
         mean = np.sum([w * t for w, t in zip(weights, tables, strict=True)], axis=0) / precision
         return mean, noise
+
+    def _from_residuals(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
+        """What residuals say of a marginal. Its noise is of different size in different directions;
+        what has the largest of them in all lies above it in the convex order."""
+        if not self._residuals.hold(columns):
+            return None
+        scale = self._residuals.largest_variance(columns, variance) ** 0.5
+        mean = self._residuals.variance(columns) ** 0.5
+        return self._residuals.table(columns), EstimateNoise(scale, mean)
+
+    @cached_property
+    def _residuals(self) -> Residuals:
+        return Residuals.of(self.domain, self.measurements)
 
     def _summed(self, measured: Measurement, columns: Columns) -> np.ndarray:
         key = id(measured), columns

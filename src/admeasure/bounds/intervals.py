@@ -69,8 +69,10 @@ class KnownMarginals:
             default=float(self.believed.sum()),
         )
         high = max(0.0, anchor, min(self._above(outer)))
-        value = min(float(self.believed[counted].sum()), high)
-        return min(value, max(self._below(inner))), value, high
+        # Answers without bias may be negative; no count is.
+        value = min(float(np.maximum(self.believed, 0.0)[counted].sum()), high)
+        low = min(value, max(self._below(inner)))
+        return low, min(high, max(low, float(self.believed[counted].sum()))), high
 
     def _above(self, outer: dict[Columns, np.ndarray]) -> Iterator[float]:
         _, most = self._rows

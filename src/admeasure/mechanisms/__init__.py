@@ -29,6 +29,7 @@ from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.privbayes import PrivBayes
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.mechanisms.residual import ResidualPlanner
 from admeasure.planning.mechanism import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
 
 REGISTRY: dict[str, type[Mechanism]] = {
@@ -41,6 +42,7 @@ REGISTRY: dict[str, type[Mechanism]] = {
         PrivBayes,
         Independent,
         Gaussian,
+        ResidualPlanner,
         Mwem,
         Pep,
         PmwPub,

@@ -7,6 +7,7 @@ from admeasure.queries.marginal import Cell, Marginal, Where
 from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query, Targets, WorkloadQuery
 from admeasure.queries.record import from_record, to_record
+from admeasure.queries.residual import Residual
 from admeasure.queries.sensitivity import Sensitivity
 from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
 
@@ -17,6 +18,7 @@ __all__ = [
     "Marginal",
     "Predicate",
     "Query",
+    "Residual",
     "Sensitivity",
     "Targets",
     "Threshold",

@@ -14,6 +14,7 @@ from admeasure.queries.any_cell import AnyCell
 from admeasure.queries.marginal import Cell, Marginal, Where
 from admeasure.queries.predicate import Predicate
 from admeasure.queries.query import Query
+from admeasure.queries.residual import Residual
 from admeasure.queries.threshold import AtLeast, Threshold, ThresholdCell
 
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -24,6 +25,7 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "threshold": (Threshold, ("columns", "at_least")),
     "threshold-cell": (ThresholdCell, ("columns", "at_least", "codes")),
     "at-least": (AtLeast, ("columns", "codes", "at_least")),
+    "residual": (Residual, ("columns",)),
     "predicate": (Predicate, ("columns", "name")),
 }
 IN_WORKLOADS = ("marginal", "threshold")
