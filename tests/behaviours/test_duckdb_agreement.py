@@ -159,13 +159,15 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         # Mostly lenient: a column that refuses hides the levels of all other values.
         other = draw(st.sampled_from([True, True, True, False]))
         try:
-            return kinds[spec["type"]](
+            made = kinds[spec["type"]](
                 name=name,
                 other=other,
                 missing_values=draw(st.just(()) | missing),
                 **draw(forms[spec["type"]]),
                 **spec,
             )
+            # One whose bins a run finds is read on the leaves that they are cut from.
+            return made.as_read() if made.is_open else made
         except ValidationError:
             continue
     return BooleanColumn(name=name, type="boolean", other=True, missing_values=())
