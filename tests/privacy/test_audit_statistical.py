@@ -53,6 +53,9 @@ class Halved(Draws):
         scale = scale / 2 if scores is None else scale * 2
         return drawn(self._noise, kind, scale, count, scores)
 
+    def passing(self, blocks, sigma, least, most):
+        return self._noise.passing(blocks, sigma / 2, least, most)
+
 
 def tables(relation: Neighbours) -> tuple[MemorySource, MemorySource]:
     schema = Schema.coded("toy", {"a": 2, "b": 2})

@@ -120,6 +120,9 @@ class Failing(Draws):
     def draw(self, kind, scale, count, scores):
         raise self.error
 
+    def passing(self, blocks, sigma, least, most):
+        raise self.error
+
 
 def verbs(curator: Curator) -> list:
     """Each way to draw, ready to be called."""
