@@ -29,7 +29,7 @@ DEAR_CUT = float(1 << 23)
 IN_CACHE = 3.0
 """So many cells of the small tables of branches take the time of one of a large table."""
 
-CONDITIONAL_CELLS = 1 << 24
+CONDITIONAL_CELLS = 1 << 26
 """Of conditional tables, while a call is answered."""
 
 LASTING_CELLS = 1 << 20
