@@ -355,6 +355,6 @@ def test_too_little_memory_for_the_engine_is_a_resource_error(tmp_path, monkeypa
     many_rows(tmp_path / "t.parquet", 300_000)
     privacy = SCHEMA.privacy.model_copy(update={"unit_column": "id"})
     schema = SCHEMA.model_copy(update={"privacy": privacy})
-    monkeypatch.setattr("admeasure.sources.files.source.LEAST_MEGABYTES", 1)
+    monkeypatch.setattr("admeasure.sources.files.table.LEAST_MEGABYTES", 1)
     with pytest.raises(ResourceError, match="Raise the memory limit"):
         DuckDBSource(tmp_path / "t.parquet", schema, memory_megabytes=1)

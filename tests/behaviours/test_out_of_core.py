@@ -28,7 +28,8 @@ from admeasure.schema import Schema
 from admeasure.sources.count import Counter
 from admeasure.sources.files import cache as cache_module
 from admeasure.sources.files.cache import CodeFile
-from admeasure.sources.files.source import DuckDBSource, _Table
+from admeasure.sources.files.source import DuckDBSource
+from admeasure.sources.files.table import FileTable
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
 from admeasure.workload import parse_workload
@@ -54,13 +55,13 @@ def table(tmp_path_factory) -> tuple[Path, dict[str, np.ndarray]]:
 def scans(monkeypatch) -> list[tuple[str, ...]]:
     """The columns of every scan of a table."""
     seen: list[tuple[str, ...]] = []
-    plain = _Table.chunks
+    plain = FileTable.chunks
 
     def watched(self, names, progress):
         seen.append(names)
         return plain(self, names, progress)
 
-    monkeypatch.setattr(_Table, "chunks", watched)
+    monkeypatch.setattr(FileTable, "chunks", watched)
     return seen
 
 

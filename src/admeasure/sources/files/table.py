@@ -1,0 +1,277 @@
+"""A table in files as DuckDB reads it: connections, queries, and the codes they bring, some rows at
+a time; what is wrong with it, in the words of the schema. Keeps nothing of the rows.
+
+What DuckDB says of an error is dropped, since it may quote the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+
+import duckdb
+import numpy as np
+
+from admeasure.domain import Columns
+from admeasure.errors import DataError, ResourceError
+from admeasure.limits import available_megabytes
+from admeasure.schema.check import NO_ROWS
+from admeasure.schema.difference import explained
+from admeasure.schema.encode import absent_columns
+from admeasure.schema.model import Schema
+from admeasure.schema.problems import Problem, Refusal, data_error, refusals
+from admeasure.schema.units import inexact_unit, without_unit
+from admeasure.schema.values import quoted
+from admeasure.sources.dialect import Stored
+from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
+from admeasure.sources.files.arrow import StreamError, batches
+from admeasure.sources.files.differences import with_differences
+from admeasure.sources.files.encodings import in_utf8
+from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
+from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, unit_kind, unit_text
+from admeasure.sources.files.tables import (
+    MOST_LINE,
+    Location,
+    TablePart,
+    layout,
+)
+from admeasure.sources.files.texts import check_texts, fetched, texts_query
+from admeasure.sources.kind import Progress
+from admeasure.sources.texts import Texts
+from admeasure.sparse import TextCounts
+
+_DUCKDB = DuckDB()
+
+
+class FileTable:
+    """A located table and its schema: makes connections and queries, keeps nothing of the rows."""
+
+    def __init__(self, location: Location, schema: Schema, memory_megabytes: float | None) -> None:
+        self.location = in_utf8(location, schema.table.encoding)
+        self.schema = schema
+        given = memory_megabytes is not None
+        self.memory_megabytes = memory_megabytes if given else available_megabytes() / 2
+        self._unit = schema.privacy.unit_column
+
+    @contextlib.contextmanager
+    def connection(self, *, spills: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own for each scan. Only a limit of rows a unit, and texts, need room
+        on disk: in a folder that no one else may enter, and that is removed."""
+        engine = max(self.memory_megabytes / 2, LEAST_MEGABYTES)
+        with contextlib.ExitStack() as stack:
+            spill = None
+            if spills or self._unit is not None:
+                folder = tempfile.TemporaryDirectory(prefix="admeasure-")
+                spill = stack.enter_context(folder)
+            connection = stack.enter_context(connected(self.location.read_paths, engine, spill))
+            try:
+                yield connection
+            except duckdb.OutOfMemoryException:
+                raise self._out_of_memory(engine) from None
+            except duckdb.Error:
+                raise self._unreadable() from None
+            except StreamError as error:
+                short = self._out_of_memory(engine) if error.out_of_memory else self._unreadable()
+                raise short from None
+
+    def _out_of_memory(self, megabytes: float) -> ResourceError:
+        return ResourceError(
+            f"Reading {self.location.words} takes more than the {megabytes:,.0f} MB that are "
+            "allowed. Raise the memory limit."
+        )
+
+    def _unreadable(self) -> DataError:
+        hint = {
+            "csv": "A row has more or fewer fields than the header or more than "
+            f"{MOST_LINE >> 20} MB, a quote is not closed, or the text is not "
+            f"{self.location.encoding.upper()} (`encoding = …` under [table] says another)",
+            "parquet": "A file is damaged, or files differ in what they store under one name",
+            "duckdb": "The file is damaged, or a view reads what is not there",
+        }[self.location.format]
+        return DataError(f"The rows of {self.location.words} cannot be read. {hint}.")
+
+    def chunks(self, names: Columns, progress: Progress | None) -> Iterator[dict[str, np.ndarray]]:
+        """The codes of the named columns, some rows at a time; refused rows raise a DataError."""
+        dtypes = [self.schema.column(name).dtype for name in names]
+        if self._unit is not None:
+            dtypes.append(np.dtype(np.uint8))
+        refused = False
+        with self.connection() as connection:
+            parts = self.parts(connection)
+            if absent := self._absent(parts):
+                raise data_error(absent)
+            self._check_unit(parts)
+            query = self._codes_query(connection, parts, names)
+            for batch in batches(connection.sql(query), dtypes):
+                if batch.with_nulls:
+                    refused = True
+                    break
+                if progress is not None:
+                    progress(min(max(connection.query_progress() / 100, 0.0), 1.0))
+                yield dict(zip(names, batch.arrays, strict=False))
+            if refused:
+                found = self.problems(connection, parts)
+                raise data_error(found) if found else self._unreadable()
+        if progress is not None:
+            progress(1.0)
+
+    def parts(self, connection: duckdb.DuckDBPyConnection) -> list[TablePart]:
+        """The table's parts, with the schema's differences as columns of them."""
+        return [with_differences(part, self.schema) for part in layout(connection, self.location)]
+
+    def finding(self, columns: Sequence[str]) -> Texts:
+        with self.connection() as connection:
+            parts = layout(connection, self.location)
+        for name in columns:
+            check_texts(self.schema.column(name), parts)
+        most = self.schema.privacy.max_rows_per_unit
+
+        def texts(name: str) -> Iterator[TextCounts]:
+            with self.connection(spills=True) as connection:
+                parts = layout(connection, self.location)
+                query = texts_query(self.schema.column(name), parts, self._unit, most)
+                yield from fetched(connection, query)
+
+        return texts
+
+    def _absent(self, parts: Sequence[TablePart]) -> list[Problem]:
+        found = (p for part in parts for p in absent_columns(list(part.names), self.schema))
+        return list(dict.fromkeys(found))
+
+    def _check_unit(self, parts: Sequence[TablePart]) -> None:
+        """Units that are stored in two ways would be merged where one of them is rounded, or split
+        where one of them is written another way."""
+        if self._unit is None:
+            return
+        if len({unit_kind(part.types[part.names.index(self._unit)]) for part in parts}) > 1:
+            raise DataError(
+                f"The files of {self.location.words} store column {quoted(self._unit)} in "
+                "different types, so that rows of one unit cannot be told from those of others. "
+                "Store it in one type, as texts or as whole numbers."
+            )
+
+    def problems(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart]
+    ) -> list[Problem]:
+        """Which rules are broken, by one scan that looks at every row."""
+        found = self._absent(parts)
+        absent = {problem.column for problem in found}
+        stored = self.schema.stored_as
+        names = tuple(n for n in self.schema.names if not absent.intersection(stored(n)))
+        has_unit = self._unit is not None and self._unit not in absent
+        marks = dict.fromkeys(names, MARKS)
+        queries = []
+        if has_unit:
+            self._check_unit(parts)
+        for part in parts:
+            asked = [f"bool_or(c{i} = {r}) AS m{i}_{-r}" for i, r in self._asked(names)]
+            if has_unit:
+                asked += ["bool_or(no_unit)", "bool_or(u IS NULL AND NOT no_unit)"]
+            rows = self._encoded(connection, part, names, marks, "INTEGER", with_unit=has_unit)
+            queries.append(f"SELECT {', '.join(['count(*) AS n', *asked])} FROM ({rows})")
+        results = [connection.execute(query).fetchall()[0] for query in queries]
+        if not any(result[0] for result in results):
+            return [*found, NO_ROWS]
+        broken = [any(result[i] for result in results) for i in range(1, len(results[0]))]
+        marked = {
+            key for key, is_broken in zip(self._asked(names), broken, strict=False) if is_broken
+        }
+        for i, name in enumerate(names):
+            broken_rules = refusals(self.schema.column(name), [r for j, r in marked if j == i])
+            found += explained(self.schema, broken_rules)
+        if has_unit:
+            without, inexact = broken[-2:]
+            found += [without_unit(self._unit)] * without + [inexact_unit(self._unit)] * inexact
+        return found
+
+    def _asked(self, names: Columns) -> list[tuple[int, Refusal]]:
+        return list(itertools.product(range(len(names)), Refusal))
+
+    def _codes_query(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
+    ) -> str:
+        if self._unit is None:
+            rows = self._all_encoded(connection, parts, names)
+            return f"SELECT {_codes(len(names))} FROM ({rows})"
+        # Which rows of a unit are kept is decided by all of its codes, whichever are asked for.
+        everything = self.schema.names
+        rows = self._all_encoded(connection, parts, everything)
+        codes = _codes(len(everything))
+        places = ", ".join(f"c{everything.index(name)}" for name in names)
+        # A refused row is kept wherever it stands, so that the table is refused because of it.
+        refused = " OR ".join(f"{code} IS NULL" for code in ("u", *codes.split(", ")))
+        flag = f"CASE WHEN {refused} THEN NULL ELSE 0::UTINYINT END AS u"
+        # By bytes: a collation of the column would take two units for one.
+        return (
+            f"SELECT {places}, {flag} "
+            f"FROM (SELECT *, {_DUCKDB.fingerprint(['u', codes])} AS hashed FROM ({rows})) "
+            f"QUALIFY row_number() OVER (PARTITION BY encode(u) ORDER BY hashed, {codes}) "
+            f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
+        )
+
+    def _all_encoded(
+        self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
+    ) -> str:
+        marks = {name: levels_of(self.schema.column(name)) for name in names}
+        has_unit = self._unit is not None
+        return " UNION ALL ".join(
+            self._encoded(connection, part, names, marks, None, with_unit=has_unit)
+            for part in parts
+        )
+
+    def _encoded(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        part: TablePart,
+        names: Columns,
+        marks: Mapping[str, Marks],
+        sql_type: str | None,
+        *,
+        with_unit: bool,
+    ) -> str:
+        """A part's rows as c0, c1, … (and u, the unit's name, and whether there is none). Each step
+        is a query of its own, so that nothing is computed twice."""
+        places = [part.names.index(name) for name in names]
+        encodings = [
+            encoding(self.schema.column(name), _stored(name, part.types[place]), i, _DUCKDB)
+            for i, (name, place) in enumerate(zip(names, places, strict=True))
+        ]
+        _create_types(connection, encodings)
+        stored = [f"k{place} AS x{i}" for i, place in enumerate(places)]
+        unit = []
+        if with_unit and self._unit is not None:
+            place = part.names.index(self._unit)
+            key = f"k{place}", part.types[place]
+            stored += [f"{unit_text(*key)} AS u", f"{no_unit(*key)} AS no_unit"]
+            unit = ["u", "no_unit"]
+        aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
+        codes = [
+            f"CAST({e.code(marks[name])} AS {sql_type or self._code_type(name)}) AS c{i}"
+            for i, (e, name) in enumerate(zip(encodings, names, strict=True))
+        ]
+        rows = f"SELECT {', '.join(stored) or '1'} FROM {part.relation} AS stored({aliases})"
+        for step in steps(encodings):
+            rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
+        return f"SELECT {', '.join(codes + unit) or '1'} FROM ({rows})"
+
+    def _code_type(self, name: str) -> str:
+        return "UTINYINT" if self.schema.column(name).dtype == np.uint8 else "USMALLINT"
+
+
+def _stored(name: str, sql_type: str) -> Stored:
+    return Stored(name, storage_of(sql_type), sql_type)
+
+
+def _codes(count: int) -> str:
+    return ", ".join(f"c{i}" for i in range(count))
+
+
+def _create_types(connection: duckdb.DuckDBPyConnection, encodings: Sequence[Encoding]) -> None:
+    for i, one in enumerate(encodings):
+        if one.texts:
+            connection.execute(
+                f"CREATE OR REPLACE TYPE {enum_type(i)} AS ENUM (SELECT unnest(?))",
+                [list(one.texts)],
+            )
