@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from admeasure.analyses import infer as infer
     from admeasure.limits import Limits as Limits
     from admeasure.mechanisms.aim import Aim as aim
     from admeasure.mechanisms.aim_plus import AimPlus as aim_plus
@@ -64,6 +65,7 @@ _NOUNS = {
     "Release": "release",
     "Schema": "schema",
     "Workload": "workload",
+    "infer": "analyses",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "gem",
     "gem_pub",
     "independent",
+    "infer",
     "ji_elkan",
     "mst",
     "mwem",

@@ -10,7 +10,7 @@ import pytest
 
 EXTRAS = (
     *("jax", "jaxlib", "optax", "opendp", "pandas", "polars", "pyarrow", "ortools", "starlette"),
-    *("uvicorn", "pyspark", "ibis", "sqlglot", "psycopg", "ray", "matplotlib", "mpmath"),
+    *("uvicorn", "pyspark", "ibis", "sqlglot", "psycopg", "ray", "matplotlib", "mpmath", "sklearn"),
 )
 """Modules of extras and of development: a module that is None cannot be imported."""
 

@@ -234,13 +234,21 @@ def evaluate(
             help="Error on queries not yet known: zipf:1of3:drift=0.2:draws=200:seed=0.",
         ),
     ] = None,
+    predict: Annotated[
+        str | None,
+        typer.Option(
+            "--predict",
+            metavar="COLUMN",
+            help="Learn to predict COLUMN from synthetic rows, and test on real ones.",
+        ),
+    ] = None,
     *,
     json: Json = False,
 ) -> None:
     """Errors against the private table. NOT PRIVATE."""
     from admeasure.cli.evaluate import show
 
-    show(target, data, schema, workload, rows, seed, future, json=json)
+    show(target, data, schema, workload, rows, seed, future, predict, json=json)
 
 
 @app.command()

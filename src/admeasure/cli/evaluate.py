@@ -6,6 +6,7 @@ from pathlib import Path
 
 from admeasure.cli.history import say_future
 from admeasure.evaluation import NOT_PRIVATE, Errors
+from admeasure.evaluation.prediction import Prediction
 from admeasure.sources.address import printable
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import banner, say, say_json, table
@@ -20,6 +21,7 @@ def show(
     rows: int | None,
     seed: int | None,
     future: str | None = None,
+    predict: str | None = None,
     *,
     json: bool,
 ) -> None:
@@ -32,6 +34,7 @@ def show(
             rows=rows,
             seed=seed,
             future=future,
+            predict=predict,
             reading=make(f"reading {printable(data)}"),
         )
     if json:
@@ -42,7 +45,30 @@ def show(
     _print(found.errors, kind, found.sampled, rows)
     if found.future is not None and future is not None:
         say_future(found.future, future)
+    if found.prediction is not None:
+        _print_prediction(found.prediction)
     banner(NOT_PRIVATE)
+
+
+def _print_prediction(found: Prediction) -> None:
+    say()
+    lines = [
+        [
+            one.trained_on,
+            f"{one.rows:,}",
+            f"{one.accuracy:.4f}",
+            f"{one.balanced_accuracy:.4f}",
+            "" if one.auc is None else f"{one.auc:.4f}",
+        ]
+        for one in found.learned
+    ]
+    head = [f"{found.column} learned from", "rows", "accuracy", "balanced accuracy", "AUC"]
+    for line in table(head, lines):
+        say(line)
+    say(
+        f"Tested on {found.tested_on:,} real rows. Always naming the commonest level is right in "
+        f"{found.commonest:.4f} of them."
+    )
 
 
 def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -67,6 +67,16 @@ class Model(Sampler, Protocol):
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Everything `load` needs besides the domain, as plain arrays."""
+        ...
+
+
+@runtime_checkable
+class Refits(Model, Protocol):
+    """A model that can be fitted anew without what chose its measurements."""
+
+    def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> Refits:
+        """The model of the same structure that fits other values of what it was fitted to, by the
+        same rule; `options` are those of the mechanism."""
         ...
 
 

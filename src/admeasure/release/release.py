@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -23,11 +23,12 @@ from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
 from admeasure.queries import Marginal, Query, to_record
-from admeasure.release import store
+from admeasure.release import store, writing
 from admeasure.release.conditional import Like, chosen
 from admeasure.release.display import Counts, release_html
 from admeasure.release.drawing import draw, searches
 from admeasure.release.reading import ERRORS, parts
+from admeasure.release.replicates import Replicate, replicates
 from admeasure.release.statistics import StatisticAnswer, answer_statistic
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
@@ -149,6 +150,11 @@ class Release:
     ) -> Codes:
         """The same, as codes: what `sample_columns` turns into values."""
         return draw(self, rows, np.random.default_rng(seed), where=where, search=search)
+
+    def replicates(self, m: int = 20, *, seed: int | None = None) -> list[Replicate]:
+        """Models refitted to measurements drawn anew around this one's answers: how far they differ
+        is how far noise moves whatever is computed from rows (`admeasure.release.replicates`)."""
+        return replicates(self, m, np.random.default_rng(seed))
 
     def searches(self, rows: int | None = None) -> bool:
         """Whether this many rows are searched where nobody says (`admeasure.release.drawing`)."""
@@ -362,7 +368,7 @@ class Release:
             ).encode(),
         }
         if self.inside:
-            files[store.INSIDE] = store.pack_arrays(_leaf_arrays(self.inside, self.schema))
+            files[store.INSIDE] = store.pack_arrays(writing.leaf_arrays(self.inside, self.schema))
         head = {
             "stamp": self.certificate.stamp,
             "model": self.model.kind,
@@ -371,7 +377,7 @@ class Release:
             "measurements": [
                 {"query": to_record(m.query), "sigma": m.sigma} for m in self.measurements
             ],
-            "selections": [_selection_record(s) for s in self.selections],
+            "selections": [writing.selection_record(s) for s in self.selections],
             **certified,
         }
         store.write_folder(target, files, head, scratch, overwrite=overwrite)
@@ -381,19 +387,3 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a release; a damaged or foreign folder is a `ReleaseError`."""
         return cls(**parts(Path(path)))
-
-
-def _leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:
-    """By the numbers of the columns: an array's name must be a file's."""
-    arrays = {}
-    for i, name in enumerate(schema.names):
-        if name in inside:
-            arrays |= {f"starts{i}": inside[name].starts, f"shares{i}": inside[name].shares}
-    return arrays
-
-
-def _selection_record(selection: Selection) -> dict[str, Any]:
-    record = asdict(selection)
-    for key in ("weights", "distances"):
-        record[key] = [[list(c), v] for c, v in record[key].items()]
-    return record

@@ -10,6 +10,8 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.evaluation import NOT_PRIVATE, Errors, compare
 from admeasure.evaluation.future import FutureError, future_error
+from admeasure.evaluation.prediction import Prediction, check_predicted
+from admeasure.evaluation.prediction import predict as predicted
 from admeasure.release import Release
 from admeasure.schema import Privacy, Schema
 from admeasure.sources.memory import MemorySource
@@ -28,6 +30,7 @@ class Evaluation:
     sampled: Errors | None = None
     rows: int | None = None
     future: FutureError | None = None
+    prediction: Prediction | None = None
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"stamp": NOT_PRIVATE, **self.errors.to_json()}
@@ -35,6 +38,8 @@ class Evaluation:
             found["future"] = self.future.to_json()
         if self.sampled is not None:
             found["sampled"] = self.sampled.to_json()
+        if self.prediction is not None:
+            found["prediction"] = self.prediction.to_json()
         return found
 
 
@@ -47,13 +52,16 @@ def evaluate(
     rows: int | None = None,
     seed: int | None = None,
     future: str | None = None,
+    predict: str | None = None,
     reading: Callable[[float], None] | None = None,
 ) -> Evaluation:
     """Errors of a release, or of a table of synthetic rows, against the private table `data`.
 
     The result shows true errors of the private table and is NOT PRIVATE. `rows` also judges as
     many sampled rows of a release; `future` queries that are yet to come, in the words of
-    `--future`. `reading` hears which part of the private table has been read.
+    `--future`; `predict` how well synthetic rows teach a learner of scikit-learn to predict this
+    column in real ones (`admeasure.evaluation.prediction`). `reading` hears which part of the
+    private table has been read.
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be at least 1; it is {rows}.")
@@ -62,13 +70,25 @@ def evaluate(
     schema = schema if release is None else schema.found_by(release.schema)
     asked = workload_of(workload, schema)
     to_come = None if future is None else parse_future(future, schema.domain)
+    if predict is not None:
+        check_predicted(predict, schema)
     if release is None and rows is not None:
         raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
     if release is not None and release.schema.domain != schema.domain:
         raise UsageError("The release was made with other columns or levels than the schema has.")
     with held(open_source(data, schema, progress=reading)) as source:
         truth = source.counts
-        believed = _table(target, schema) if release is None else release.model.marginals
+        prediction = None
+        if release is None:
+            table = open_source(target, without_unit(schema))
+            believed = table.counts
+            if predict is not None:
+                prediction = predicted(predict, source, table, seed)
+        else:
+            believed = release.model.marginals
+            if predict is not None:
+                made = release.sample_codes(rows, seed=seed)
+                prediction = predicted(predict, source, made, seed)
         return Evaluation(
             compare(truth, believed, asked, schema.domain),
             release is not None,
@@ -77,6 +97,7 @@ def evaluate(
             else compare(truth, counts_of_rows(release, rows, seed), asked, schema.domain),
             rows,
             None if to_come is None else future_error(truth, believed, to_come),
+            prediction,
         )
 
 
@@ -85,10 +106,6 @@ def _release(target: Any) -> Release | None:
         return target
     is_folder = isinstance(target, str | Path) and (Path(target) / "release.json").exists()
     return Release.load(target) if is_folder else None
-
-
-def _table(target: Any, schema: Schema) -> Callable[..., Any]:
-    return open_source(target, without_unit(schema)).counts
 
 
 def counts_of_rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:

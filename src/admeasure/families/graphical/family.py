@@ -6,10 +6,11 @@ order, so a canonical set of columns is a sorted clique and arrays need no trans
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -85,6 +86,10 @@ class GraphicalModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         codes = self.core.sample(rows, rng)
         return {c: codes[:, self._position[c]] for c in self.domain.columns}
+
+    def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> GraphicalModel:
+        family = GraphicalFamily(math.inf, options.get("shrink", "no"))
+        return family.polished(replace(self, posteriors={}), log)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         return self.core.arrays()
