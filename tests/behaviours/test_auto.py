@@ -77,16 +77,33 @@ def test_the_choice_does_not_see_the_table():
 
 
 def test_a_release_has_the_mechanism_that_was_chosen_and_why(tmp_path):
-    given = [None, admeasure.auto(), admeasure.aim_plus()]
-    releases = [fitted(table(), schema(), workload="all-2way", mechanism=m) for m in given]
+    given = [(None, None), (admeasure.auto(), None), (admeasure.aim_plus(), 0.05)]
+    releases = [
+        fitted(table(), schema(), workload="all-2way", mechanism=m, certify=share)
+        for m, share in given
+    ]
     measured = [[m.values.tolist() for m in r.measurements] for r in releases]
     assert measured[0] == measured[1] == measured[2]
+    assert all(r.certificate.accuracy.startswith("Mean error") for r in releases)
     assert {r.certificate.mechanism for r in releases} == {"aim-plus"}
     assert [len(r.certificate.notes) for r in releases] == [1, 1, 0]
     folder = releases[0].save(tmp_path / "release")
     stored = admeasure.Release.load(folder).certificate
     assert stored.notes == releases[0].certificate.notes
     assert stored.notes[0].startswith("auto chose aim-plus: ")
+
+
+def test_a_certificate_is_bought_where_nothing_is_named_and_only_there():
+    named = fitted(table(), schema(), workload="all-2way", mechanism=admeasure.aim_plus())
+    without = fitted(table(), schema(), workload="all-2way", certify=0)
+    assert named.errors is None
+    assert without.errors is None
+    plans = [
+        admeasure.plan(schema(), workload="all-2way", epsilon=1.0, mechanism=name).plan.items
+        for name in (None, "aim-plus")
+    ]
+    said = [any(item.what.startswith("errors of") for item in items) for items in plans]
+    assert said == [True, False]
 
 
 def test_a_public_table_is_used_by_what_was_chosen(monkeypatch):

@@ -13,7 +13,7 @@ from admeasure.errors import UsageError
 from admeasure.mechanisms import REGISTRY
 from admeasure.terminal.console import BOLD, DIM, say, styled
 
-EPSILON, TOTAL, CERTIFY = "1", "3", "0.05"
+EPSILON, TOTAL = "1", "3"
 FILES = ("schema.toml", "workload.toml", "questions.toml")
 
 
@@ -37,10 +37,10 @@ def show(out: Path | None) -> None:
         "What would a third of it buy? This reads no data. A twentieth is kept for a certificate\n"
         "of accuracy: how far the release is from the table."
     )
-    _command("plan", *given, "--epsilon", EPSILON, "--certify", CERTIFY)
+    _command("plan", *given, "--epsilon", EPSILON)
     _tell("Spend it. Only this step reads the table; what it releases is noisy.")
     book = ["--ledger", f["budget.db"], "--dataset", "adult"]
-    asked = [*given, "--epsilon", EPSILON, "--certify", CERTIFY]
+    asked = [*given, "--epsilon", EPSILON]
     _command("fit", f["adult.csv"], *asked, *book, "--out", f["release"])
     _tell("Synthetic rows, to be used in place of the table:")
     _command("sample", f["release"], "-n", "48842", "-o", str(folder / "synthetic.csv"))

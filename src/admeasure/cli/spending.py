@@ -46,7 +46,9 @@ _Seed = Annotated[
 _Certify = Annotated[
     float | None,
     typer.Option(
-        "--certify", metavar="SHARE", help="Of the budget, for a certificate of accuracy; 0.05."
+        "--certify",
+        metavar="SHARE",
+        help="Of the budget, for a certificate of accuracy: 0.05 with auto, else 0.",
     ),
 ]
 _Resume = Annotated[bool, typer.Option("--resume", help="Continue the interrupted run at DIR.")]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from admeasure.domain import Domain
-from admeasure.errors import UsageError
+from admeasure.errors import ResourceError, UsageError
 from admeasure.families.answers import AnswersModel
 from admeasure.measurement import NoisyErrors, mean_factor
 from admeasure.planning import room
@@ -27,12 +27,25 @@ from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 NONE = Fraction(0)
+USUAL = Fraction(1, 20)
+"""Where the mechanism is left to `auto`: it costs about 1% of the error (docs/bounds.md). A
+mechanism that is named runs as its paper says, with all of the budget."""
 
 
-def share_of(certify: float | None) -> Fraction:
-    """The share of the budget that was asked for, as people write it; none unless asked for."""
-    if certify is None:
+def usual(domain: Domain, workload: Workload) -> Fraction:
+    """The share where nobody says: none where the marginals are too large to be counted whole."""
+    try:
+        check(domain, workload, USUAL)
+    except ResourceError:
         return NONE
+    return USUAL
+
+
+def share_of(certify: float | None, usual: Fraction = NONE) -> Fraction:
+    """The share of the budget that was asked for, as people write it; the usual one where none
+    was."""
+    if certify is None:
+        return usual
     if not 0 <= certify < 1:
         raise UsageError(
             f"The share for the accuracy certificate must be from 0 to below 1; it is {certify:g}. "

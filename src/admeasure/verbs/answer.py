@@ -54,7 +54,7 @@ def answer(
     >>> release = admeasure.fit(table, schema, workload="all-2way", mechanism=admeasure.aim(),
     ...                         epsilon=100, delta=1e-9)
     >>> found = admeasure.answer(release, {"sex": 1, "smokes": 1})
-    >>> found.low < 250 < found.high, found.kind
+    >>> found.low <= 250 <= found.high, found.kind
     (True, 'supported')
     """
     return release_of(release).answer(questions, confidence=confidence)

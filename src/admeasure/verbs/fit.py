@@ -121,7 +121,8 @@ def fit(
 
     `certify` is the share of the budget that buys, as a last step, how far the model is from the
     table: the L1 error of each marginal of the workload and their mean, with noise
-    (`admeasure.privacy.workload_errors`). Bounds and intervals use it.
+    (`admeasure.privacy.workload_errors`). Bounds and intervals use it. By default it is a twentieth
+    where no mechanism is named, and nothing where one is.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
     one of its `limits` stops with `LimitReached`, charged for what it spent; it can be resumed. A
@@ -152,6 +153,7 @@ def fit(
             mechanism, workload = with_predicates(mechanism, workload, schema)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
+        usual = certified.usual(schema.domain, workload) if choice.why else certified.NONE
         request = FitRequest(
             schema=schema,
             workload=workload,
@@ -161,7 +163,7 @@ def fit(
             seed=seed,
             charge_to=charge_to,
             limits=watch.limits,
-            certify=certified.share_of(certify),
+            certify=certified.share_of(certify, usual),
             notes=choice.notes,
         )
     run = Run(request, None if out is None else Path(out), resume=resume)

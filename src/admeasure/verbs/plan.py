@@ -96,7 +96,8 @@ def plan(
     rows = rows or schema.table.rows
     budget = bought.budget(schema, epsilon, delta)
     items, left = bought.divide(schema, budget)
-    share = certified.share_of(certify)
+    usual = certified.usual(schema.domain, asked) if choice.why else certified.NONE
+    share = certified.share_of(certify, usual)
     certified.check(schema.domain, asked, share)
     last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
     made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
