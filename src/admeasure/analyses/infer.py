@@ -1,10 +1,13 @@
 """Estimates with intervals: how far noise, and noise with sampling, may have moved them.
 
-With m replicates θ₁ … θ_m of an estimate θ the variance from noise is v = Σ (θ_k - θ)² / m: around
-the estimate and not around their mean, so that a bias which replicates show widens the interval.
-The interval for the table's own value is θ ± t √v with m degrees of freedom. For the population
-that the table's rows are a sample of, the variance u of as many independent rows is added, and the
-degrees of freedom are m (1 + u/v)² (Welch and Satterthwaite). docs/inference.md has the coverage.
+With m replicates θ₁ … θ_m of a statistic that is θ in the release, b = Σ (θ_k - θ) / m is the bias
+that replicates show, such as the pull of a fit towards independence. The estimate is θ - b, and its
+variance from noise v = Σ (θ_k - θ)² / m: around θ and not around their mean, so that the bias
+counts twice, since a model is smoother than its table and its replicates show a part of the bias
+only. The interval for the table's own value is θ - b ± t √v with m degrees of freedom. For the
+population that the table's rows are a sample of, the variance u of as many independent rows is
+added, and the degrees of freedom are m (1 + u/v)² (Welch and Satterthwaite). docs/inference.md has
+the coverage.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from admeasure.release.replicates import Replicate
 
 @dataclass(frozen=True)
 class Inferred:
-    """A value with two intervals: `noise` for the value in the table, `noise_and_sampling` for that
-    in the population of which its rows are an independent sample."""
+    """A value, less the bias that replicates show, with two intervals: `noise` for the value in the
+    table, `noise_and_sampling` for that in the population of which its rows are an independent
+    sample."""
 
     name: str
     value: float
@@ -42,19 +46,23 @@ def combine(
     confidence: float = 0.95,
     name: str = "",
 ) -> Inferred:
-    """The estimate with its intervals, from the same statistic of every replicate; `sampling` is
-    its variance as that of a sample, which any statistics package gives for a table.
+    """The estimate with its intervals, from a statistic of the release and of every replicate;
+    `sampling` is its variance as that of a sample, which any statistics package gives for a table.
 
     >>> found = combine(10.0, [9.0, 11.0, 9.5, 10.5])
-    >>> [round(end, 2) for end in found.noise]
-    [7.81, 12.19]
+    >>> [round(end, 2) for end in (found.value, *found.noise)]
+    [10.0, 7.81, 12.19]
+    >>> combine(10.0, [11.0, 11.0, 12.0, 12.0]).value
+    8.5
     """
     if not 0 < confidence < 1:
         raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
     m = len(replicates)
     if m < 2 or not sampling >= 0:
         raise UsageError("Give at least two replicates, and a variance that is not negative.")
-    v = float(np.mean((np.asarray(replicates, float) - value) ** 2))
+    off = np.asarray(replicates, float) - value
+    v = float(np.mean(off**2))
+    value -= float(np.mean(off))
     upper = (1 + confidence) / 2
     apart = float(stdtrit(m, upper)) * v**0.5
     both = v + sampling
