@@ -6,15 +6,19 @@ from collections import Counter
 from itertools import chain, combinations
 from math import comb, inf, nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import chi2
 
+import admeasure
+from admeasure.analyses import LinearRegression
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.queries import Cell, Marginal, Threshold
+from admeasure.schema import Schema
 from admeasure.workload import FORMS, Workload, parse_workload
 
 DOMAIN = Domain.of({"sex": 2, "age": 10, "race": 5, "income": 2, "hours": 8, "a:b": 3})
@@ -267,3 +271,40 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(WorkloadError, match="not UTF-8"):
         parse_workload(str(path), DOMAIN)
+
+
+def test_a_regression_asks_for_every_two_of_its_columns_or_for_all_together() -> None:
+    domain = Domain(("a", "b", "c", "y"), (2, 3, 4, 5))
+    pairs = parse_workload("regression: y ~ c + a", domain)
+    assert {q.columns for q in pairs.queries} == {("a", "c"), ("a", "y"), ("c", "y")}
+    whole = parse_workload("logistic:y~a+c", domain)
+    assert [q.columns for q in whole.queries] == [("a", "c", "y")]
+    for wrong in ("regression:y~a+a", "regression:y~y", "logistic:y~d", "regression:y~a+"):
+        with pytest.raises(WorkloadError):
+            parse_workload(wrong, domain)
+
+
+def test_a_regression_s_workload_is_enough_for_its_inference() -> None:
+    rng = np.random.default_rng(3)
+    columns = {"x": ("integer", 9), "z": ("integer", 4), "y": ("integer", 19)}
+    schema = Schema.loads(
+        '[table]\nname = "t"\n[privacy]\nunit = "person"\n'
+        + "".join(
+            f'[[column]]\nname = "{name}"\ntype = "{kind}"\nminimum = 0\nmaximum = {most}\n'
+            for name, (kind, most) in columns.items()
+        )
+    )
+    x, z = rng.integers(0, 10, 4000), rng.integers(0, 5, 4000)
+    y = np.clip(x + z + rng.integers(-2, 3, 4000), 0, 19)
+    release = admeasure.fit(
+        {"x": x, "z": z, "y": y},
+        schema,
+        workload="regression:y~x+z",
+        mechanism=admeasure.aim(),
+        epsilon=100.0,
+        delta=1e-9,
+        seed=0,
+    )
+    found = admeasure.infer(release, LinearRegression("y", ["x", "z"]), m=3, seed=0)
+    exact, *_ = np.linalg.lstsq(np.column_stack([np.ones(4000), x, z]), y, rcond=None)
+    assert [f.value for f in found] == pytest.approx(exact, abs=0.15)

@@ -330,9 +330,10 @@ def evidence_of(mechanism: str, rho: Fraction, seed: int, workload: str) -> Evid
     ],
 )
 @pytest.mark.parametrize("rho", [Fraction(1, 300), Fraction(1, 10)], ids=float)
-def test_bounds_and_intervals_hold_as_often_as_stated(mechanism, runs, rho):
+def test_bounds_and_intervals_hold_as_often_as_stated(mechanism, runs, rho, times):
     """Every marginal of up to three columns and five single counts, at 80% and 95%, each judged
     over all runs. False alarms: below 1e-6 for each, so below 1e-4 for the whole test."""
+    runs = times(runs // 2, runs)
     workload = parse_workload("all-3way", SCHEMA.domain)
     marginals = workload.closure()
     truth = dict(zip(marginals, SOURCE.counts(marginals), strict=True))

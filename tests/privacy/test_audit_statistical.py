@@ -87,6 +87,8 @@ def runs_within(seconds: float, fewest: int, once: Callable[[], object]) -> int:
 @pytest.mark.parametrize("name", REGISTRY)
 def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally, times):
     """False alarms: 2e-5 for each mechanism and relation over the choice of seeds."""
+    if name == "gem-pub" and times(0, 1) == 0:
+        pytest.skip("draws as gem does; make audit has it")
     first, second = tables(relation)
     mechanism = small(name, first.schema)
     workload = served(mechanism, first.schema)
@@ -97,7 +99,7 @@ def test_no_lower_bound_passes_its_claim(name, relation, small, served, tally, t
             rho=RHO, delta=DELTA, runs=runs, noise=SeededNoise, alpha=ALPHA,
         )  # fmt: skip
 
-    found = judged(runs_within(times(1, 8), times(60, 200), lambda: judged(4)))
+    found = judged(runs_within(times(1, 8), times(30, 200), lambda: judged(4)))
     assert found.epsilon_lower <= found.epsilon
     assert found.mu_lower <= found.mu
     tally("statistical audit: runs", 2 * found.runs)

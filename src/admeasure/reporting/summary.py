@@ -45,7 +45,8 @@ def summarise(facts: Facts, unit: str) -> Summary:
     else:
         safe = "trying out code; nothing in it is known well enough to be quoted."
     poor = grades["poor"]
-    worst = f"; {len(poor):,} poorly known tables{_such_as(poor[::-1])}" if poor else ""
+    tables_of = "table" if len(poor) == 1 else "tables"
+    worst = f"; {len(poor):,} poorly known {tables_of}{_such_as(poor[::-1])}" if poor else ""
     unsafe = f"statements about any one {unit}; tables that the workload does not name{worst}."
     smallest = facts.smallest
     if smallest is None or smallest >= facts.rows:

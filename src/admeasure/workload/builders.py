@@ -41,6 +41,24 @@ def target_kway(domain: Domain, target: str, k: int) -> Workload:
     return Workload(Marginal((target, *rest)) for rest in combinations(others, k - 1))
 
 
+def regression(domain: Domain, of: str, on: Sequence[str], *, whole: bool) -> Workload:
+    """What a regression of one column on others is computed from: every two of the columns (least
+    squares needs no more than their sums of products), or all of them together (`whole`).
+
+    >>> domain = Domain(("a", "b", "y"), (2, 3, 4))
+    >>> [query.columns for query in regression(domain, "y", ["a", "b"], whole=False).queries]
+    [('a', 'b'), ('a', 'y'), ('b', 'y')]
+    """
+    names = [of, *on]
+    for name in names:
+        if name not in domain:
+            raise WorkloadError(unknown_column(name, domain.columns))
+    if len(set(names)) < len(names):
+        raise WorkloadError("A regression names each column once, like regression:y~a+b.")
+    sets = [names] if whole else combinations(names, 2)
+    return Workload(Marginal(columns) for columns in sets)
+
+
 def skewed_kway(domain: Domain, draws: int, k: int, seed: int) -> Workload:
     """k-way marginals biased towards some columns (AIM, section 6.1: SKEWED).
 

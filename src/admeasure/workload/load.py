@@ -15,6 +15,7 @@ from admeasure.workload.builders import (
     all_kway,
     random_kway,
     random_thresholds,
+    regression,
     skewed_kway,
     target_kway,
 )
@@ -26,6 +27,8 @@ FORMS = (
     "skewed:256:3way:seed=0",
     "random:64:3way:seed=0",
     "threshold:2of3:64:seed=0",
+    "regression:Y~A+B",
+    "logistic:Y~A+B",
     history.FORM,
     "a TOML file",
 )
@@ -44,6 +47,12 @@ _RULES: dict[str, Callable[[Domain, Mapping[str, str]], Workload]] = {
     ),
     rf"threshold:(?P<r>{_N})of(?P<k>{_N}):(?P<n>{_N}){_SEED}": lambda d, m: random_thresholds(
         d, int(m["r"]), int(m["k"]), int(m["n"]), int(m["seed"] or 0)
+    ),
+    r"(?P<kind>regression|logistic):(?P<of>[^~]+)~(?P<on>.+)": lambda d, m: regression(
+        d,
+        m["of"].strip(),
+        [name.strip() for name in m["on"].split("+")],
+        whole=m["kind"] == "logistic",
     ),
 }
 
