@@ -128,6 +128,15 @@ def test_a_spike_is_cut_off_and_leaves_the_others_to_be_seen() -> None:
     assert tops[1] < tops[2] < tops[0] < 60  # the floor is at 106
 
 
+@pytest.mark.parametrize("edges", [[-1.7e308, 0, 1, 1.7e308], [0, 5e-324, 1e300], [0, 1e-9, 1e9]])
+def test_bins_of_any_width_can_be_drawn(edges: list[float]) -> None:
+    bins = [("b", 5.0, 0.0, 9.0)] * (len(edges) - 1)
+    markup = charts.histogram(edges, bins, [(edges[0], "first"), (edges[-2], "last")], title="t")
+    drawn(markup)
+    assert "nan" not in markup
+    assert "inf" not in markup
+
+
 def test_a_stronger_pair_has_a_stronger_shade() -> None:
     values = [0.0, 0.1, 0.4, 0.9, 1.0]
     cells = {(i + 1, 0): HeatCell(v) for i, v in enumerate(values)}

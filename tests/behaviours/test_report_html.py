@@ -209,6 +209,22 @@ def test_bins_are_drawn_on_their_axis_with_the_release_s_intervals(private: Rele
     assert age.told == sum(b.value >= 0.5 and b.low > 0 for b in age.histogram.bins)
 
 
+def test_a_column_without_bounds_is_drawn_where_its_rows_are() -> None:
+    head = '[table]\nname = "t"\n[privacy]\nunit = "person"\n'
+    schema = Schema.loads(f'{head}[[column]]\nname = "cost"\ntype = "number"\n')
+    costs = np.random.default_rng(0).lognormal(5, 1, 3000)
+    release = admeasure.fit(
+        {"cost": costs}, schema, workload="all-1way", epsilon=5.0, delta=1e-9, seed=0
+    )
+    (cost,) = facts.gather(release).columns
+    assert cost.histogram is not None
+    assert cost.left_out == 0
+    assert cost.histogram.edges[0] > -100
+    assert cost.histogram.edges[-1] < 100 * costs.max()
+    assert sum(b.value for b in cost.histogram.bins) > 0.9 * len(costs)
+    assert "nan" not in html_report(release).split("<main>")[1].split("Certificate")[0]
+
+
 def test_a_column_whose_levels_reach_zero_is_not_called_well_answered() -> None:
     told, lost = columns.Level("a", 900.0, 800.0, 1000.0), columns.Level("b", 3.0, 0.0, 40.0)
     rare = columns.Level("c", 0.0, 0.0, 30.0)  # not believed to occur: nothing to tell from zero

@@ -96,7 +96,8 @@ def _shown(value: object) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+            # A column without bounds may have bins that no number in print would help with.
+            return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
     return str(value)
 
 

@@ -85,16 +85,25 @@ def histogram(
     A bar too narrow to be seen is drawn as a line. Up to `SPIKES` bars that tower over the others
     are cut off, with a mark: a spike at one value would flatten all the rest.
     """
-    width, height, top, span = 380.0, 96.0, 10.0, edges[-1] - edges[0]
-    widths = [(b - a) / span for a, b in pairwise(edges)]
+    width, height, top = 380.0, 96.0, 10.0
+    begin = edges[0] / 4
+    edges = [edge / 4 - begin for edge in edges]  # no difference is too large a number
+    span = edges[-1]
+    widths = [max((b - a) / span, 1e-12) for a, b in pairwise(edges)]
     tall = [value / w for (_, value, _, _), w in zip(bins, widths, strict=True)]
     highest = sorted(tall, reverse=True)[: SPIKES + 1]
     towering = (b for a, b in pairwise(highest) if a > 4 * b > 0)
-    ceiling = 1.15 * min(towering, default=highest[0])
+    highest_whole = min(towering, default=highest[0])
+    ends = (
+        high / w
+        for (_, _, _, high), w, t in zip(bins, widths, tall, strict=True)
+        if t <= highest_whole
+    )
+    ceiling = 1.05 * max(highest_whole, *ends)
     floor = number(top + height)
     parts, lines = [f'<path class="c-faint" d="M0 {floor}H{number(width)}"/>'], []
     for (words, value, low, high), start, w, t in zip(bins, edges, widths, tall, strict=False):
-        x, wide = width * (start - edges[0]) / span, max(1.5, width * w - 0.5)
+        x, wide = width * start / span, max(1.5, width * w - 0.5)
         y, middle = top + height * (1 - _part(t, ceiling)), number(x + wide / 2)
         hint = escape(f"{words}: {value:,.0f} ({low:,.0f} to {high:,.0f})")
         outline = f"M{number(x)} {floor}V{number(y)}h{number(wide)}V{floor}z"
@@ -104,7 +113,8 @@ def histogram(
         lines.append(cut_off if t > ceiling else f"M{middle} {ends[0]}V{ends[1]}")
     parts.append(f'<path class="c-whisker" d="{"".join(lines)}"/>')
     for place, words in ticks:
-        parts.append(_text(width * (place - edges[0]) / span, top + height + 15, words, "start"))
+        x = width * (place / 4 - begin) / span
+        parts.append(_text(x, top + height + 15, words, "start"))
     said = "Each bar's area is a count; the line across its top is its interval."
     return _figure(width + 8, top + height + 20, "".join(parts), title, said)
 

@@ -155,10 +155,12 @@ def levels_of(
     are few enough, and else the largest levels."""
     column = release.schema.column(name)
     if column.grid is not None and 2 < column.regular <= BINS_DRAWN:
-        bins = _levels(evidence, column, range(column.regular), confidence)
-        others = range(column.regular, column.levels)
-        listed = _levels(evidence, column, others, confidence)
-        return listed, BinnedLevels(edges_of(column), bins, ticks_of(column))
+        found = _levels(evidence, column, range(column.levels), confidence)
+        edges = edges_of(column)
+        first, last = drawn_bins(edges, [level.value for level in found[: column.regular]])
+        shown, axis = found[first:last], edges[first : last + 1]
+        listed = (*found[:first], *found[last:])
+        return listed, BinnedLevels(axis, shown, ticks_of(axis, [level.label for level in shown]))
     (counts,) = release.model.marginals([(name,)])
     largest = sorted(range(column.levels), key=lambda code: (-float(counts[code]), code))
     # A column with an order keeps it; one more level is as short as the line that leaves it out.
@@ -186,12 +188,36 @@ def edges_of(column: Column) -> tuple[float, ...]:
     return tuple(map(float, grid.edges))
 
 
-def ticks_of(column: Column, most: int = 5) -> tuple[tuple[float, str], ...]:
+def drawn_bins(edges: Sequence[float], counts: Sequence[float]) -> tuple[int, int]:
+    """The bins to draw, from and up to: without those at the ends that are far wider than all the
+    others together, or as wide and nearly empty, which would flatten the rest. A column without
+    bounds has such.
+
+    >>> drawn_bins([-1e308, 0, 1, 2, 1e308], [7, 50, 49, 1])
+    (1, 3)
+    """
+    places = [edge / 4 for edge in edges]  # their differences are numbers, too
+    first, last, few = 0, len(counts), 0.02 * sum(counts)
+    while last - first > 2:
+        inner = places[last - 1] - places[first + 1]
+        ends = {
+            first: places[first + 1] - places[first],
+            last - 1: places[last] - places[last - 1],
+        }
+        end = max(ends, key=ends.__getitem__)
+        if ends[end] < (1 if counts[end] <= few else 100) * inner:
+            break
+        first, last = (first + 1, last) if end == first else (first, last - 1)
+    return first, last
+
+
+def ticks_of(
+    edges: Sequence[float], labels: Sequence[str], most: int = 5
+) -> tuple[tuple[float, str], ...]:
     """The beginnings of some bins, spread over the axis, in the words of the column."""
-    edges = edges_of(column)
-    first, last = edges[0], edges[-1]
+    apart = edges[-1] / most - edges[0] / most
     found: list[tuple[float, str]] = []
-    for i, edge in enumerate(edges[:-1]):
-        if not found or edge - found[-1][0] >= (last - first) / most:
-            found.append((edge, re.split(" to |, ", column.regular_label(i))[0].strip("[")))
+    for edge, label in zip(edges, labels, strict=False):
+        if not found or edge - found[-1][0] >= apart:
+            found.append((edge, re.split(" to |, ", label)[0].strip("[")))
     return tuple(found)

@@ -159,6 +159,17 @@ class RealGrid:
         """Whether a bin is a single double."""
         return bool(self._points[code])
 
+    def label(self, code: int) -> str:
+        """A bin in words; one that ends at the largest double ends nowhere."""
+        first, last = (float(f"{self.edges[i]:.12g}") for i in (code, code + 1))
+        if first == last or self.is_point(code):
+            return f"{first:g}"
+        if first < -1e300:
+            return f"below {last:g}"
+        if last > 1e300:
+            return f"{first:g} or more"
+        return f"[{first:g}, {last:g}" + ("]" if code == self.size - 1 else ")")
+
     def _bins(self, inside: np.ndarray) -> np.ndarray:
         if self.width is None:
             codes = np.searchsorted(self.edges, inside, side="right") - 1

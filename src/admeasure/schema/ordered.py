@@ -373,10 +373,7 @@ class NumberColumn(SpelledNumber, Ordered):
         return (self.bins or 0) if self.edges is None else len(self.edges) - 1
 
     def regular_label(self, code: int) -> str:
-        first, last = (float(f"{self.grid.edges[i]:.12g}") for i in (code, code + 1))
-        if first == last or self.grid.is_point(code):
-            return f"{first:g}"
-        return f"[{first:g}, {last:g}" + ("]" if code == self.regular - 1 else ")")
+        return self.grid.label(code)
 
     @property
     def written_decimals(self) -> int | None:
