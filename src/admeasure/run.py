@@ -141,6 +141,8 @@ class Run:
             self._make(self._folder)
         journal = FileJournal(self._folder / JOURNAL)
         try:
+            if self._target is not None and not self._resumed:
+                store.check_free(self._target)  # another run may have ended there meanwhile
             if self._charges is not None:
                 self._charges.take_up(journal, self._folder, self.ledger.total)
                 journal.commit_by(self._committed(self._charges.commit()))

@@ -15,7 +15,7 @@ import pytest
 from admeasure.privacy.book import Book
 from admeasure.release import Release
 
-PATIENCE = 60_000
+PATIENCE = 150_000
 HOSTILE = {
     "script": "<script>window.hacked = 1</script>",
     "image": '"><img src=x onerror="window.hacked = 2">',

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import admeasure
+from admeasure.errors import UsageError
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.release import Release
+from admeasure.request import ChargeTo
 
 SCHEMA = """
 [table]
@@ -100,6 +103,32 @@ def test_of_two_processes_that_write_to_one_place_one_is_refused_uncharged(folde
     codes = sorted(run.returncode for run in runs)
     assert codes == [0, 2]
     assert book.account("toy").spent.rho == Fraction(rho_of(1.0, 1e-9))
+
+
+def test_a_place_where_another_run_ended_meanwhile_is_refused_uncharged(folder: Path) -> None:
+    """Both found the place free; the second begins to spend when the first is done."""
+    book = Book.create(folder / "book.db", "toy", epsilon=10, delta=1e-9)
+    given = {
+        "workload": "all-2way",
+        "mechanism": admeasure.independent(),
+        "epsilon": 1.0,
+        "delta": 1e-9,
+        "out": folder / "release",
+        "charge_to": ChargeTo(folder / "book.db", "toy"),
+    }
+    table, schema = str(folder / "data.csv"), folder / "schema.toml"
+    ended: list[object] = []
+
+    def meanwhile(part: float) -> None:
+        if not ended:
+            ended.append(part)
+            admeasure.fit(table, schema, **given)
+
+    with pytest.raises(UsageError, match="exists already"):
+        admeasure.fit(table, schema, **given, reading=meanwhile)
+    assert ended
+    assert book.account("toy").spent.rho == Fraction(rho_of(1.0, 1e-9))
+    assert not (folder / "release.partial").exists()
 
 
 def start_slow(folder: Path, *extra: str) -> subprocess.Popen[bytes]:
