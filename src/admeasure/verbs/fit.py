@@ -334,7 +334,10 @@ def _accuracy(request: FitRequest, outcome: Outcome) -> str:
     mean = known.mean_error(0.95)
     if mean is None:
         return ""
-    return mean.in_words(len(request.workload.marginals()), outcome.model.total)
+    said = mean.in_words(len(request.workload.marginals()), outcome.model.total)
+    if all(isinstance(query, Marginal) for query in request.workload):
+        return said
+    return f"{said} A threshold counts here as the marginal that it reads."
 
 
 def _warn_of_delta(delta: float, rows: int | None) -> None:
