@@ -32,26 +32,27 @@ USUAL = Fraction(1, 20)
 mechanism that is named runs as its paper says, with all of the budget."""
 
 
-def usual(domain: Domain, workload: Workload) -> Fraction:
-    """The share where nobody says: none where the marginals are too large to be counted whole."""
-    try:
-        check(domain, workload, USUAL)
-    except ResourceError:
-        return NONE
-    return USUAL
-
-
-def share_of(certify: float | None, usual: Fraction = NONE) -> Fraction:
-    """The share of the budget that was asked for, as people write it; the usual one where none
-    was."""
+def share_of(
+    certify: float | None, domain: Domain, workload: Workload, *, by_auto: bool
+) -> Fraction:
+    """The share of the budget that was asked for, as people write it. Where none was, the usual one
+    if `auto` chose the mechanism, but for marginals that are too large to be counted whole."""
     if certify is None:
-        return usual
+        return USUAL if by_auto and _can_be_had(domain, workload) else NONE
     if not 0 <= certify < 1:
         raise UsageError(
             f"The share for the accuracy certificate must be from 0 to below 1; it is {certify:g}. "
             "0.05 is a good one, 0 is none."
         )
     return Fraction(str(certify))
+
+
+def _can_be_had(domain: Domain, workload: Workload) -> bool:
+    try:
+        check(domain, workload, USUAL)
+    except ResourceError:
+        return False
+    return True
 
 
 def check(domain: Domain, workload: Workload, share: Fraction) -> None:

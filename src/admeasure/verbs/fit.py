@@ -153,7 +153,6 @@ def fit(
             mechanism, workload = with_predicates(mechanism, workload, schema)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
-        usual = certified.usual(schema.domain, workload) if choice.why else certified.NONE
         request = FitRequest(
             schema=schema,
             workload=workload,
@@ -163,7 +162,7 @@ def fit(
             seed=seed,
             charge_to=charge_to,
             limits=watch.limits,
-            certify=certified.share_of(certify, usual),
+            certify=certified.share_of(certify, schema.domain, workload, by_auto=bool(choice.why)),
             notes=choice.notes,
         )
     run = Run(request, None if out is None else Path(out), resume=resume)

@@ -96,8 +96,7 @@ def plan(
     rows = rows or schema.table.rows
     budget = bought.budget(schema, epsilon, delta)
     items, left = bought.divide(schema, budget)
-    usual = certified.usual(schema.domain, asked) if choice.why else certified.NONE
-    share = certified.share_of(certify, usual)
+    share = certified.share_of(certify, schema.domain, asked, by_auto=bool(choice.why))
     certified.check(schema.domain, asked, share)
     last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
     made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
