@@ -13,7 +13,7 @@ every drift, so runs can be compared drift by drift. Intervals are Student's ove
 of Figure 12, of few runs, go from the lowest run to the highest.
 
 Adds to benchmarks/results/future.jsonl, goes on where it stopped, and draws the two pictures of
-docs/rap.md (`--pictures FOLDER`).
+docs/explanations/rap.md (`--pictures FOLDER`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/plus.py --tables adult,fire --epsilons 0.3,1 --seeds 3000:3005
     python benchmarks/plus.py --table               # what was run so far: means, errors, ratios
     python benchmarks/plus.py --mechanisms aim-plus:shrink=end,aim-plus:final-pass=0
-    python benchmarks/plus.py --headline            # the table of docs/aim.md, in as many sittings
-                                                    # as it takes; --table --markdown prints it
+    python benchmarks/plus.py --headline            # the table of explanations/aim.md, in as many
+                                                    # sittings as it takes; --table prints it
 
 A mechanism may be followed by options. Every run is a process of its own and leaves a line in
 benchmarks/results/plus.jsonl; a case that has one is not run again. `--here` runs all in one
@@ -259,7 +259,7 @@ def main() -> None:
     parser.add_argument("--against", default="aim")
     parser.add_argument("--markdown", action="store_true", help="as a table of docs/")
     parser.add_argument("--here", action="store_true", help="all in this process")
-    parser.add_argument("--headline", action="store_true", help="all that docs/aim.md compares")
+    parser.add_argument("--headline", action="store_true", help="the tables of explanations/aim.md")
     given = parser.parse_args()
     if given.headline:
         vars(given).update(HEADLINE)

@@ -91,7 +91,7 @@ def test_a_release_is_asked_about_what_it_models():
 
 
 def expected(schema: Schema, form: str, booked: str, seen: str) -> int | None:
-    """The code of one row, from the words of docs/schema.md; None where the row is refused."""
+    """The code of one row, from the words of docs/reference/schema.md; None where it is refused."""
     days = []
     for text in (seen, booked):
         text = text.strip(" ")

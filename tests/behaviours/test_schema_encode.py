@@ -1,4 +1,4 @@
-"""How stored values become codes: the rules of docs/schema.md, one by one."""
+"""How stored values become codes: the rules of docs/reference/schema.md, one by one."""
 
 from __future__ import annotations
 

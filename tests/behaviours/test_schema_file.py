@@ -19,7 +19,7 @@ from admeasure.schema.publish import json_schema
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.unit import Neighbours, Unit
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 HEAD = '[table]\nname = "t"\n[privacy]\nunit = "person"\n'
 
 

@@ -13,7 +13,7 @@ from admeasure.schema import Schema
 from admeasure.schema.ready import READY
 
 HEAD = '[table]\nname = "t"\n[privacy]\nunit = "person"\n'
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 def column(text: str) -> str:

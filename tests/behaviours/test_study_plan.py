@@ -94,7 +94,8 @@ def test_the_plans_of_the_documentation_hold_for_the_bundled_table(tmp_path: Pat
     for name in ("schema.toml", "workload.toml"):
         (tmp_path / name).write_bytes((DEMO / name).read_bytes())
     (tmp_path / "adult.csv").write_bytes(gzip.decompress((DEMO / "adult.csv.gz").read_bytes()))
-    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
+    page = ROOT / "docs" / "how-to" / "studies.md"
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
     sizes = []
     for block in blocks:
         (tmp_path / "plan.toml").write_text(block)

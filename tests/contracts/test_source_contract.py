@@ -81,7 +81,7 @@ def people(count: int) -> Values:
 
 
 def level(name: str, value: Any) -> int:
-    """The rules of docs/schema.md for these columns, written out once more."""
+    """The rules of docs/reference/schema.md for these columns, written out once more."""
     if name == "sex":
         return {"F": 0, "M": 1, "?": 2, None: 2}[value]
     if name == "age":

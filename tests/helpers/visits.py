@@ -1,5 +1,5 @@
-"""Random tables of units with several rows, the rule of docs/schema.md for which of them are kept,
-and what must hold of the counts: for the suites of every source.
+"""Random tables of units with several rows, the rule for which of them are kept
+(docs/reference/schema.md), and what must hold of the counts: for the suites of every source.
 
 A row is a unit and then whole numbers, of which the last two are the codes of the columns a and b.
 """

@@ -1,4 +1,4 @@
-"""Confidence bounds: what docs/bounds.md proves, checked against brute force and many runs."""
+"""What docs/explanations/bounds.md proves, checked against brute force and many runs."""
 
 from __future__ import annotations
 

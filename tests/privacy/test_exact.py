@@ -243,7 +243,7 @@ def test_the_race_takes_scores_from_both_ends_of_int64():
 
 
 def test_numpy_computes_exp_and_log_within_the_errors_that_the_proof_assumes():
-    """docs/noise.md assumes 2^-48 relative for log and 2^-44 absolute for exp of a number <= 0.
+    """docs/explanations/noise.md assumes 2^-48 relative for log, 2^-44 absolute for exp of x <= 0.
 
     Arrays of one and of many elements, which numpy may compute by different instructions.
     """

@@ -1,4 +1,4 @@
-"""Intervals that do not contradict each other, and the certificate of accuracy: docs/bounds.md."""
+"""Intervals without contradictions, the certificate of accuracy: docs/explanations/bounds.md."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_the_correction_of_gaps_is_bounded_from_both_sides(ones: int, bits: int)
 
 
 def test_numpy_computes_log1p_within_the_error_that_the_proof_assumes() -> None:
-    """docs/noise.md, A3: 2^-48 relative, of -2^-b v with v the middle of a cell of [0, 1).
+    """docs/explanations/noise.md, A3: 2^-48 relative, of -2^-b v with v amid a cell of [0, 1).
 
     Arrays of one and of many elements, which numpy may compute by different instructions."""
     rng = np.random.default_rng(5)

@@ -1,10 +1,10 @@
 """Which rows of a unit are counted is a function of that unit's own rows, from every source.
 
 Random tables are opened through every source of the contract suite, in two stored orders, without
-one unit, and with one unit replaced. Expected counts come from the rule of docs/schema.md, written
-out once more in plain Python; and no count may move by more than the schema declares. Views of
-DuckDB files, parts whose types differ, and scans that are repeated have their own tests; sources
-that are broken on purpose are caught by the same checks.
+one unit, and with one unit replaced. Expected counts come from the rule of
+docs/reference/schema.md, written out once more in plain Python; and no count may move by more than
+the schema declares. Views of DuckDB files, parts whose types differ, and scans that are repeated
+have their own tests; sources that are broken on purpose are caught by the same checks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statistics of a release with intervals that allow for its noise; docs/inference.md."""
+"""Statistics of a release with intervals for its noise; docs/explanations/inference.md."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ variance from noise v = Σ (θ_k - θ)² / m: around θ and not around their mea
 counts twice, since a model is smoother than its table and its replicates show a part of the bias
 only. The interval for the table's own value is θ - b ± t √v with m degrees of freedom. For the
 population that the table's rows are a sample of, the variance u of as many independent rows is
-added, and the degrees of freedom are m (1 + u/v)² (Welch and Satterthwaite). docs/inference.md has
-the coverage.
+added, and the degrees of freedom are m (1 + u/v)² (Welch and Satterthwaite).
+docs/explanations/inference.md has the coverage.
 """
 
 from __future__ import annotations

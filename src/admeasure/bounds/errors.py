@@ -3,7 +3,7 @@
 For every set of columns inside one marginal the smallest of what these say: the average of what was
 measured of it, a round that could have chosen it, the certificate of a marginal that contains it,
 smaller sets of which it is nearly made, and the number of rows. `Levels` says with which part of
-beta each may err; docs/bounds.md how beta is divided. Letters are those of `evidence`.
+beta each may err; docs/explanations/bounds.md how beta is divided. Letters are those of `evidence`.
 """
 
 from __future__ import annotations

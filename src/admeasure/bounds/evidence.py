@@ -1,8 +1,8 @@
 """How far the release may be from the table, at a stated confidence, from released facts alone.
 
 McKenna, Mullins, Sheldon and Miklau (AIM, 2022), section 5 and appendix B, with the corrections and
-improvements that docs/bounds.md proves. Letters: M_r(D) the true marginal on r with n cells, p the
-model of the release, y a noisy measurement, σ its scale, 1 - beta the confidence.
+improvements that docs/explanations/bounds.md proves. Letters: M_r(D) the true marginal on r with n
+cells, p the model of the release, y a noisy measurement, σ its scale, 1 - beta the confidence.
 
 - *Supported* marginals, r inside a measured one. The weighted average ȳ_r of what was measured is
   M_r(D) plus noise (Theorem 2), so ||M_r(D) - p_r|| <= ||p_r - ȳ_r|| + ||noise|| in L1. The norm

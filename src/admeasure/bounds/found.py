@@ -15,8 +15,8 @@ Kind = Literal["supported", "certified", "unsupported", "trivial"]
 class Bound:
     """`error` >= ||M_r(D) - M_r(model)||_1 >= `low`, in rows, at the asked confidence.
 
-    `paper` is the bound as the paper prints it, for comparison; see docs/bounds.md for what it
-    leaves out.
+    `paper` is the bound as the paper prints it, for comparison; see docs/explanations/bounds.md for
+    what it leaves out.
     """
 
     error: float

@@ -1,4 +1,4 @@
-"""Intervals for counts that do not contradict each other: docs/bounds.md, section 6.
+"""Intervals for counts that do not contradict each other: docs/explanations/bounds.md, section 6.
 
 A question A is a set of cells of its columns s. Every set t inside s has an outer set of A, the
 cells of t in which some row of A may lie, and an inner one, the cells all of whose rows are of A.

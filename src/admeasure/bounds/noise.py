@@ -1,7 +1,7 @@
 """What is known of noise: its norm, the tails of sums, and what stands behind a noisy distance.
 
 The curator's noise is the discrete Gaussian N_Z(0, σ²) of Canonne, Kamath and Steinke (2020). Four
-facts about it are used, at every σ; docs/bounds.md proves or tests each:
+facts about it are used, at every σ; docs/explanations/bounds.md proves or tests each:
 
 - a sum of n draws passes h with a probability that `sum_tail` bounds: the law itself, with a
   correction of continuity, for one draw and for sums where σ is not small;
@@ -145,7 +145,7 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
 
 @dataclass(frozen=True)
 class EstimateNoise:
-    """An estimate ȳ = M + S / V: V is `precision`, S is within N(0, V̄ I) as docs/bounds.md says.
+    """An estimate ȳ = M + S / V: V is `precision`, S within N(0, V̄ I): docs/explanations/bounds.md.
 
     `sigma` is sqrt(V̄) / V, the scale to compute with; `sigma_mean` is 1 / sqrt(V), the paper's σ̄.
     `part` is the part of beta that a statement about ȳ may use.

@@ -39,7 +39,7 @@ class Aim:
     `rounds`: T, from which the first round's budget follows; 16 for each column by default.
     `alpha`: the part of the budget that goes to measurement.
     `final_pass`: the part of the budget kept back to measure the chosen marginals once more, when
-    all are known; 0 is the paper. docs/aim.md has what 0.3 did to the error.
+    all are known; 0 is the paper. docs/explanations/aim.md has what 0.3 did to the error.
     `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
     paper), that of the release at the end, or those of the rounds as well.
     """

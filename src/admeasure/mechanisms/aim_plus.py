@@ -1,7 +1,7 @@
 """aim-plus: AIM (McKenna, Mullins, Sheldon and Miklau 2022) with less noise in what it measures.
 
 The same loop as `aim`, Algorithm 4 of the paper, with four changes, each an option that can be left
-out (docs/aim.md has what they do to the error):
+out (docs/explanations/aim.md has what they do to the error):
 
 - a part of the budget is kept for a last pass over all that the model holds, with shares that make
   the workload's error from noise least (`final_pass.py`);

@@ -1,4 +1,4 @@
-"""auto: the mechanism that public facts recommend, and why (docs/choosing.md has the figures).
+"""auto: the mechanism that public facts recommend, and why (figures: docs/how-to/choosing.md).
 
 Goes by what is asked for (a public table to learn from, predicates, marginals and thresholds) and
 by whether JAX is installed; never by the table, which is not open yet. So the choice says nothing

@@ -28,8 +28,9 @@ from admeasure.workload import Workload
 
 NONE = Fraction(0)
 USUAL = Fraction(1, 20)
-"""Where the mechanism is left to `auto`: it costs about 1% of the error (docs/bounds.md). A
-mechanism that is named runs as its paper says, with all of the budget."""
+"""Where the mechanism is left to `auto`: it costs about 1% of the error
+(docs/explanations/bounds.md). A mechanism that is named runs as its paper says, with all of the
+budget."""
 
 
 def share_of(

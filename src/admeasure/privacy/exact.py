@@ -3,7 +3,7 @@
 A uniform number U in [0, 1) is an endless string of bits of which a prefix has been read. Every
 function here computes with integers only and rounds outwards, so an answer is never wrong; where
 the prefix does not decide, more bits are read. The samplers call this for the few draws that
-floating point cannot decide (docs/noise.md has the proof).
+floating point cannot decide (docs/explanations/noise.md has the proof).
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ and at most r texts are such. T is the least integer for which
 
 So outside an event of at most that probability no such text is released, and what is released
 follows from noisy counts of texts that both tables hold: rho-zCDP with rho = r/(2 sigma^2). That is
-delta-approximate rho-zCDP; the proof is in docs/privacy.md. Charged: rho, and the share of delta.
+delta-approximate rho-zCDP; the proof is in docs/explanations/privacy.md. Charged: rho, and the
+share of delta.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ Every draw leaves two lines: an intent (query, cost) before noise is drawn, the 
 is used. Both are flushed to the disk. An intent without a result is a draw that nobody has seen:
 the process died holding it. It is drawn again, independently, and both intents stay on record.
 Since the lost value influenced nothing that was released, the guarantee is that of one draw; the
-proof is in docs/privacy.md. It needs that whether a result gets on the disk does not depend on the
-result, so room for the longest possible result is set aside before the draw: a disk that is full
-refuses then. And a fault of the program during a draw, which may depend on what was drawn, is put
-on record in the result's place: such a run stays charged and cannot be continued.
+proof is in docs/explanations/privacy.md. It needs that whether a result gets on the disk does not
+depend on the result, so room for the longest possible result is set aside before the draw: a disk
+that is full refuses then. And a fault of the program during a draw, which may depend on what was
+drawn, is put on record in the result's place: such a run stays charged and cannot be continued.
 
 Visible means committed. A record counts from its line end on: readers (the local page) take whole
 lines and nothing else. So a result is written without its line end and flushed; then the budget

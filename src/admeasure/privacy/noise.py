@@ -1,9 +1,9 @@
 """Noise, behind one interface: exact and from the operating system, or exact and seeded.
 
-Promise: both draw from exactly the stated distributions (docs/noise.md), on the integers, through
-the same code. `ExactNoise` takes its bits from the operating system and cannot be seeded; only a
-release made with it is private. `SeededNoise` repeats itself for tests and research; whatever is
-made with it is NOT PRIVATE and says so through `private`.
+Promise: both draw from exactly the stated distributions (docs/explanations/noise.md), on the
+integers, through the same code. `ExactNoise` takes its bits from the operating system and cannot be
+seeded; only a release made with it is private. `SeededNoise` repeats itself for tests and research;
+whatever is made with it is NOT PRIVATE and says so through `private`.
 
 Sensitivity and charge are the caller's: with L2 sensitivity D, adding `discrete_gaussian(sigma)`
 to integers is D^2 / (2 sigma^2)-zCDP; choosing with `exponential_choice(scores, step)` is

@@ -3,7 +3,7 @@
 Promise: given independent uniform bits, every draw has exactly the law in its docstring. Floating
 point decides a draw only where its error bound leaves no doubt; `exact` decides the rest from the
 same bits and more of them. The bounds, and what they assume of numpy's exp and log, are proved in
-docs/noise.md, with the same names as the constants below.
+docs/explanations/noise.md, with the same names as the constants below.
 
 Nothing here reads data or spends budget: the caller adds the noise and has been charged for it.
 """

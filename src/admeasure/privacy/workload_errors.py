@@ -15,7 +15,7 @@ model's answers are rounded once to a grid of 1/GRID row, so E_r is computed as 
 such parts and moves by at most c GRID of them, exactly; weights are rationals, and sums are exact.
 A floor moves two numbers that are L apart, L whole, by at most L. So the mean's entry moves by at
 most k c, each other by at most c, and the squared L2 sensitivity is c² (k² + m). Charged: what the
-noise costs. What the bounds say of the grid and the floor is in docs/bounds.md.
+noise costs. What the bounds say of the grid and the floor is in docs/explanations/bounds.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A condition leaves some cells of a marginal; a model without the others (`Model.without`) has the
 rows that meet it, with the distribution that the model gives them: no row is drawn and thrown
-away, except where docs/sampling.md says so. A condition consists of whole levels, so that
+away, except where docs/how-to/sampling.md says so. A condition consists of whole levels, so that
 structural zeros and the schema's relations hold in these rows as in any. A local search would move
 such rows towards answers for the whole table, and there is none.
 

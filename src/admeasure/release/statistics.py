@@ -3,8 +3,9 @@
 A level of the column holds values between two ends, and nothing says where in it the rows lie. So
 an interval has to be wide enough for all places within the bins, and for what is not known of the
 counts. Of the counts it uses intervals alone, of how many rows have a value below and above a cut
-between two levels; see docs/bounds.md, "Means, sums and quantiles". The value itself takes rows to
-lie in their bins as sampled rows do. Everything follows from what was released, and costs nothing.
+between two levels; see docs/explanations/bounds.md, "Means, sums and quantiles". The value itself
+takes rows to lie in their bins as sampled rows do. Everything follows from what was released, and
+costs nothing.
 """
 
 from __future__ import annotations

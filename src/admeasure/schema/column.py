@@ -1,8 +1,8 @@
 """What every column has: levels, codes, labels, and the code of a single value.
 
 A column is public: every bound, category and bin in it is written by the steward. Its `rules` say
-how values are read, by docs/schema.md; `code_of` applies them to one value and gives its code or a
-`Refusal`, and all other encoders are translations of them (`admeasure.schema.rules`).
+how values are read, by docs/reference/schema.md; `code_of` applies them to one value and gives its
+code or a `Refusal`, and all other encoders are translations of them (`admeasure.schema.rules`).
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class OrdinalGrid:
 @dataclass(frozen=True, eq=False)
 class RealGrid:
     """Doubles from `low` to `high`. With `width` the bins are equal and the arithmetic is that of
-    docs/schema.md; without it `edges` are searched. The last bin includes `high`."""
+    docs/reference/schema.md; without it `edges` are searched. The last bin includes `high`."""
 
     edges: np.ndarray
     width: float | None

@@ -14,7 +14,7 @@ from admeasure.schema.ready import READY
 
 
 def json_schema() -> str:
-    """The published text, as docs/schema.json has it."""
+    """The published text, as docs/reference/schema.json has it."""
     document: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Schema.model_json_schema(by_alias=True),

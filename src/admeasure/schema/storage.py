@@ -1,4 +1,4 @@
-"""Kinds of storage that the rules of docs/schema.md tell apart, whichever engine holds them."""
+"""Kinds of storage that the rules of docs/reference/schema.md tell apart, in whatever engine."""
 
 from __future__ import annotations
 

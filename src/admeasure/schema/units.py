@@ -3,7 +3,7 @@
 Nothing is released here. That one unit changes no more than `max_rows_per_unit` counted rows holds
 because which of its rows are kept is a function of its own rows alone: not of the order in which a
 table happens to be stored or read, nor of anyone else's rows. One rule serves every source
-(docs/schema.md, "Rows of one unit"):
+(docs/reference/schema.md, "Rows of one unit"):
 
     the first `max_rows_per_unit` rows of the unit by the MD5 of `unit|code|code|…`, then by codes
 

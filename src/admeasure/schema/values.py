@@ -1,7 +1,7 @@
 """How a single stored value is read: storage first, then text.
 
 `plain` brings a Python or numpy value to one of a few types; the `*_from_text` functions hold the
-grammars of docs/schema.md, which the SQL encoder repeats. Nothing here knows of a schema.
+grammars of docs/reference/schema.md, which the SQL encoder repeats. Nothing here knows of a schema.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from admeasure.queries import Marginal, Query
 from admeasure.workload import Workload
 
 Law = Literal["exponential", "permute-and-flip"]
-"""How the choice is randomised; docs/noise.md says what each costs."""
+"""How the choice is randomised; docs/explanations/noise.md says what each costs."""
 
 
 @dataclass(frozen=True)

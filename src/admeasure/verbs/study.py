@@ -74,10 +74,10 @@ def study(
 ) -> StudyResults:
     """Compare mechanisms over tables, workloads, options, epsilons and seeds. NOT PRIVATE.
 
-    `plan` is a file (docs/studies.md), `out` the table of results, which is continued: a study that
-    was interrupted goes on where it stopped, a plan with more seeds adds the new runs, and with
-    `retry` runs that failed are tried again. `jobs` run at a time, one a core where it is not said;
-    with `ray` on a cluster: "auto", "local" or its address.
+    `plan` is a file (docs/how-to/studies.md), `out` the table of results, which is continued: a
+    study that was interrupted goes on where it stopped, a plan with more seeds adds the new runs,
+    and with `retry` runs that failed are tried again. `jobs` run at a time, one a core where it is
+    not said; with `ray` on a cluster: "auto", "local" or its address.
 
     `measure` is what the cells of the result are of; `export` writes all rows as a .csv or .parquet
     file, `picture` draws the cells as a .png, .svg or .pdf file; `overwrite` allows these to be

@@ -49,7 +49,8 @@ class Accuracy:
 
 IN_LOOP = Accuracy(tolerance=0.1, iterations=60, slack=0.2, reduction=0.1)
 """Of a large table the noise is a small part of what a round learns; what to ask next does not
-depend on a model that is closer than that (docs/aim.md has errors with and without)."""
+depend on a model that is closer than that (docs/explanations/aim.md has errors with and
+without)."""
 FINAL = Accuracy()
 
 
