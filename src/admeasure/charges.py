@@ -45,6 +45,12 @@ class Charges:
     def running(self) -> Entry:
         return next(entry for entry in self.entries() if entry.status == RUNNING)
 
+    def check(self, total: Cost) -> None:
+        """Refuse a run that the book would refuse when it comes to reserve its budget."""
+        mine = self.entries()
+        if not any(entry.status in (RUNNING, RELEASED) for entry in mine):
+            self.book.check(self.dataset, total - _sum(mine, total * 0), self.delta)
+
     def reserve(self, cost: Cost) -> None:
         number = self.book.reserve(
             self.dataset,

@@ -69,7 +69,8 @@ class Run:
     """
 
     def __init__(self, request: Request, target: Path | None, *, resume: bool = False) -> None:
-        """Refuse what can be refused; nothing is written or charged yet."""
+        """Refuse what can be refused, a budget that the book does not have among it; nothing is
+        read, written or charged yet."""
         self.ledger = Ledger(request.budget)
         self._request = request
         self._target = target
@@ -93,6 +94,8 @@ class Run:
         if target is not None and not self.written:
             store.check_free(target)
         self._charges = None if book is None else self._in(book)
+        if self._charges is not None and not self.written:
+            self._charges.check(self.ledger.total)
 
     @property
     def written(self) -> bool:

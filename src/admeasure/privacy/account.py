@@ -13,9 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from admeasure.errors import UsageError
+from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.changes import Change, Damage, What
-from admeasure.privacy.cost import Cost, read_cost
+from admeasure.privacy.cost import Cost, Number, as_cost, read_cost
 
 RUNNING, RELEASED, FAILED = "running", "released", "failed"
 NO_SHARE = Fraction(0)
@@ -55,6 +55,22 @@ class Account:
         """The largest epsilon, at the data set's delta, that one more run could ask for, if no step
         of it may fail."""
         return _epsilon_within(self.left, self.delta)
+
+    def granted(self, cost: Cost | Number, delta: float) -> Cost:
+        """What a run that asks for this at this delta is charged; `BudgetError` where it is
+        refused. `Book.reserve` says what a float is granted."""
+        if self.closed is not None:
+            raise BudgetError(
+                f"The data set {self.dataset!r} was closed on {self.closed}: no more is released "
+                "about it. Nothing was charged."
+            )
+        granted = asked = as_cost(cost)
+        rest, slack = self.left.without_delta, self.total.without_delta / 2**50
+        if isinstance(cost, float) and rest <= asked <= rest + slack:
+            granted = rest
+        if not granted or not granted <= self.left:
+            raise BudgetError(refusal(self, asked, delta))
+        return granted
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ from admeasure.privacy.account import (
     Entry,
     Following,
     State,
-    refusal,
     spent_record,
 )
 from admeasure.privacy.changes import Change
@@ -167,24 +166,12 @@ class Book:
         what is left, exactly;
         `book.entry(number).cost` is what was granted and all that the run may spend.
         """
-        asked = _cost(cost)
-        if asked <= asked * 0:
-            raise UsageError(f"A run needs a positive budget; it asks for {asked}.")
+        _positive(cost)
 
         def change(db: sqlite3.Connection, state: State) -> int:
             account = state.account(dataset, self.path)
             at_delta = account.delta if delta is None else float(delta)
-            if account.closed is not None:
-                raise BudgetError(
-                    f"The data set {dataset!r} was closed on {account.closed}: no more is released "
-                    "about it. Nothing was charged."
-                )
-            granted, left = asked, account.left
-            rest, slack = left.without_delta, account.total.without_delta / 2**50
-            if isinstance(cost, float) and rest <= asked <= rest + slack:
-                granted = rest
-            if not granted or not granted <= left:
-                raise BudgetError(refusal(account, asked, at_delta))
+            granted = account.granted(cost, at_delta)
             meant = granted.epsilon(at_delta)
             number = max(state.entries, default=0) + 1
             changes.append(
@@ -206,6 +193,16 @@ class Book:
             return number
 
         return self._write(change, "Nothing was charged.")
+
+    def check(self, dataset: str, cost: Cost | Number, delta: float | None = None) -> None:
+        """Refuse what `reserve` would refuse now. Another process may still come first."""
+        _positive(cost)
+
+        def look(_: sqlite3.Connection, state: State) -> None:
+            account = state.account(dataset, self.path)
+            account.granted(cost, account.delta if delta is None else float(delta))
+
+        self._read(look, "Nothing was charged.")
 
     def settle(self, entry: int, spent: Cost | Number) -> None:
         """The run has ended with a release: lower its charge to what its ledger charged."""
@@ -311,8 +308,8 @@ class Book:
 
         self._write(change, f"Entry {number} stays charged in full.")
 
-    def _read(self, look: Callable[[sqlite3.Connection, State], T]) -> T:
-        with bookfile.transaction(self.path, self.wait_seconds) as db:
+    def _read(self, look: Callable[[sqlite3.Connection, State], T], unchanged: str = "") -> T:
+        with bookfile.transaction(self.path, self.wait_seconds, unchanged=unchanged) as db:
             return look(db, Following().take_in(bookfile.read(db)).state())
 
     def _write(self, change: Callable[[sqlite3.Connection, State], T], unchanged: str) -> T:
@@ -351,6 +348,12 @@ def _total(epsilon: float, delta: float, delta_share: float | Fraction) -> Cost:
         )
     exact = isinstance(delta_share, Fraction)
     return budget_of(epsilon, delta, delta_share if exact else in_decimal(delta_share))
+
+
+def _positive(cost: Cost | Number) -> None:
+    asked = _cost(cost)
+    if asked <= asked * 0:
+        raise UsageError(f"A run needs a positive budget; it asks for {asked}.")
 
 
 def _cost(value: Cost | Number) -> Cost:

@@ -1,7 +1,8 @@
 """From a table, a schema, a workload and a budget to a release.
 
-Everything that can be refused is refused before the table is read; the table is read and checked
-before the budget book is asked; `admeasure.run` says what happens from there on.
+Everything that can be refused is refused before the table is read, by the budget book too; the
+table is read and checked before the book is charged; `admeasure.run` says what happens from there
+on.
 """
 
 from __future__ import annotations
