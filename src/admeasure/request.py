@@ -62,6 +62,19 @@ class Request:
     def noise(self) -> Noise:
         return ExactNoise() if self.seed is None else SeededNoise(self.seed)
 
+    def planned(self) -> dict[str, Any]:
+        """What the run will be charged, before anything is read."""
+        return {
+            "mechanism": self.name,
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "neighbours": self.schema.unit.neighbours.value,
+            "rho": float(self.budget),
+            "delta_share": float(self.budget.delta_share),
+            "dataset": None if self.charge_to is None else self.charge_to.dataset,
+            "private": self.seed is None,
+        }
+
     def settings(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""
         charged = self.charge_to and [str(self.charge_to.book), self.charge_to.dataset]

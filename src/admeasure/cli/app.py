@@ -23,13 +23,17 @@ from admeasure.cli.arguments import (
 from admeasure.cli.ledger import ledger
 from admeasure.cli.spending import EXTRA, fit, plan, screen
 from admeasure.cli.study import study
+from admeasure.cli.talking import talking
+from admeasure.errors import ExitCode
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Release tables and answers about people under differential privacy.",
-    epilog="Start with `admeasure demo`. Progress goes to stderr, results to stdout.",
+    epilog="Start with `admeasure demo`. Progress goes to stderr, results to stdout. Exit codes: "
+    + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode)
+    + ".",
 )
 app.add_typer(ledger, name="ledger")
 
@@ -312,3 +316,7 @@ def audit(release: ReleasePath, *, json: Json = False) -> None:
 
 
 app.command()(study)
+
+for registered in (*app.registered_commands, *ledger.registered_commands):
+    if registered.callback is not None:
+        registered.callback = talking(registered.callback)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from admeasure.auditing.release import record
+from admeasure.errors import ExitCode
 from admeasure.terminal.console import banner, error, say, say_json
 from admeasure.verbs.audit import audit
 
-INVALID = 3
 SHOWN = 5
 """Problems of one check that are printed; --json has them all."""
 
@@ -18,7 +18,7 @@ def show(path: Path, *, json: bool) -> int:
     found = audit(path)
     if json:
         say_json({"release": str(path), **record(found)})
-        return 0 if found.holds else INVALID
+        return 0 if found.holds else ExitCode.INVALID
     if found.stamp:
         banner(found.stamp)
     elif found.promise:
@@ -31,5 +31,6 @@ def show(path: Path, *, json: bool) -> int:
         if check.problems:
             rest = len(check.problems) - SHOWN
             more = f"\n… and {rest} more" if rest > 0 else ""
-            error(f"{path}: not so: {check.name}:\n" + "\n".join(check.problems[:SHOWN]) + more)
-    return 0 if found.holds else INVALID
+            listed = "\n".join(check.problems[:SHOWN]) + more
+            error(f"{path}: not so: {check.name}:\n{listed}", ExitCode.INVALID)
+    return 0 if found.holds else ExitCode.INVALID

@@ -8,7 +8,7 @@ from typing import Any
 
 from admeasure.errors import BudgetError
 from admeasure.privacy.book import Book, Comparison
-from admeasure.terminal.console import say, say_json, table
+from admeasure.terminal.console import confirm, say, say_json, table
 
 
 def create(
@@ -16,13 +16,13 @@ def create(
 ) -> None:
     book = Book.create(file, dataset, epsilon=epsilon, delta=delta, delta_share=delta_share)
     total = book.account(dataset).total
-    say(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
-    say(f"Charge runs to it with: admeasure fit … --ledger {file} --dataset {dataset}")
+    confirm(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
+    confirm(f"Charge runs to it with: admeasure fit … --ledger {file} --dataset {dataset}")
 
 
 def close(file: Path, dataset: str) -> None:
     Book.open(file).close_dataset(dataset)
-    say(f"{dataset} is closed: {file} refuses every further run on it.")
+    confirm(f"{dataset} is closed: {file} refuses every further run on it.")
 
 
 def verify(file: Path, against: Path | None, *, json: bool) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from admeasure.cli.eyes import for_eyes_only, show_findings
 from admeasure.domain import about, as_float
-from admeasure.errors import DataError, SchemaError
+from admeasure.errors import DataError, ExitCode, SchemaError
 from admeasure.schema import Schema
 from admeasure.schema.problems import data_error
 from admeasure.schema.values import quoted
@@ -14,8 +14,6 @@ from admeasure.sources.address import printable
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import say, say_json
 from admeasure.verbs.check import check, left_out, look_at
-
-INVALID = 3
 
 
 def show(data: str, schema_path: Path, *, values: bool, json: bool) -> int:
@@ -43,7 +41,7 @@ def show(data: str, schema_path: Path, *, values: bool, json: bool) -> int:
                 "problems": _list(error),
             }
         )
-        return INVALID
+        return ExitCode.INVALID
     domain = schema.domain
     unnamed = left_out(data, schema)
     if json:

@@ -18,7 +18,7 @@ from admeasure.mechanisms.auto import Auto
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.request import ChargeTo
-from admeasure.terminal.console import banner, note, say, say_json, warn
+from admeasure.terminal.console import banner, confirm, note, say_json, warn
 from admeasure.terminal.exits import resumable
 from admeasure.verbs.check import look_at
 from admeasure.verbs.fit import fit as run_fit
@@ -147,16 +147,16 @@ def _print(release: Release, given: FitArguments) -> None:
     c, facts = release.certificate, release.facts
     if c.stamp:
         banner(c.stamp)
-    say(f"{c.mechanism}: {c.promise}")
+    confirm(f"{c.mechanism}: {c.promise}")
     if c.accuracy:
-        say(c.accuracy)
-    say(
+        confirm(c.accuracy)
+    confirm(
         f"{facts['rounds']} round(s), {len(release.measurements)} measurement(s), "
         f"{facts['seconds']:.1f} s, {facts['peak_megabytes']:.0f} MB at the most."
     )
     for text in c.notes:
-        say(text)
-    say(f"The release is in {given.out}. It may be used without further cost:")
-    say(f"  admeasure answer {given.out} QUERIES.toml")
-    say(f"  admeasure sample {given.out} -n ROWS -o FILE.csv")
-    say(f"  admeasure report {given.out} -o report.html")
+        confirm(text)
+    confirm(f"The release is in {given.out}. It may be used without further cost:")
+    confirm(f"  admeasure answer {given.out} QUERIES.toml")
+    confirm(f"  admeasure sample {given.out} -n ROWS -o FILE.csv")
+    confirm(f"  admeasure report {given.out} -o report.html")

@@ -9,7 +9,7 @@ from admeasure.errors import UsageError
 from admeasure.evaluation import NOT_PRIVATE
 from admeasure.sources.address import printable
 from admeasure.terminal.bars import Bar, progress
-from admeasure.terminal.console import note, say
+from admeasure.terminal.console import confirm, note
 from admeasure.verbs.report import certificate, report
 
 
@@ -30,7 +30,7 @@ def show(given: ReportArguments, *, force: bool) -> None:
     if given.internal is not None and given.certificate:
         raise UsageError("A certificate has nothing internal. Leave out --internal.")
     if given.certificate:
-        say(f"Wrote {certificate(given.release, given.out, overwrite=force)}.")
+        confirm(f"Wrote {certificate(given.release, given.out, overwrite=force)}.")
         return
     if given.internal is None:
         out = _written(given, force=force)
@@ -39,7 +39,7 @@ def show(given: ReportArguments, *, force: bool) -> None:
             reading = make(f"reading {printable(given.internal)}")
             out = _written(given, force=force, reading=reading)
         note(NOT_PRIVATE)
-    say(f"Wrote {out}.")
+    confirm(f"Wrote {out}.")
 
 
 def _written(given: ReportArguments, *, force: bool, reading: Bar | None = None) -> Path:

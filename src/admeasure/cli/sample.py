@@ -9,7 +9,7 @@ from admeasure.cli.arguments import conditions
 from admeasure.errors import UsageError
 from admeasure.release import Release
 from admeasure.terminal.bars import first_used, progress
-from admeasure.terminal.console import banner, say, say_json, warn
+from admeasure.terminal.console import banner, confirm, say_json, warn
 from admeasure.verbs.sample import sample_file
 
 
@@ -61,4 +61,4 @@ def show(
         return
     if stamp:
         banner(stamp)
-    say(f"Wrote {made.rows:,} synthetic rows with {len(made.columns)} columns to {out}.")
+    confirm(f"Wrote {made.rows:,} synthetic rows with {len(made.columns)} columns to {out}.")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Protocol
 
-from admeasure.terminal.console import clean, note
+from admeasure.terminal.console import clean, log, note, voice
 
 
 class Bar(Protocol):
@@ -65,7 +65,10 @@ def first_used(make: Callable[[str], Bar], label: str) -> Bar:
 
 
 def _can_draw() -> bool:
-    """On a terminal, or in a Jupyter kernel that has the widgets by which bars are drawn there."""
+    """On a terminal, or in a Jupyter kernel that has the widgets by which bars are drawn there,
+    for people who did not ask for quiet."""
+    if voice().quiet or voice().in_json:
+        return False
     return sys.stderr.isatty() or (
         "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
     )
@@ -76,14 +79,21 @@ def _nothing(label: str) -> Bar:
 
 
 def _lines(label: str) -> Bar:
-    note(f"{label} …")
+    _say(label, 0, f"{label} …")
     told = 0
 
     def tell(part: float, said: str = "") -> None:
         nonlocal told
         quarter = int(4 * min(1.0, part))
         if told < quarter < 4:
-            note(f"{label}: {25 * quarter}%" + (f" ({said})" if said else ""))
+            _say(label, quarter, f"{label}: {25 * quarter}%" + (f" ({said})" if said else ""))
         told = max(told, quarter)
 
     return tell
+
+
+def _say(label: str, quarter: int, text: str) -> None:
+    if voice().in_json:
+        log("phase", phase=clean(label), part=quarter / 4)
+    else:
+        note(text)

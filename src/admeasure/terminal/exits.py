@@ -1,9 +1,7 @@
 """One way out: from work to an exit code.
 
-Every error becomes one line on stderr (more only where it lists several problems) and a code:
-
-    0 done   1 unexpected   2 usage   3 schema, data or release
-    4 budget   5 resource   130 interrupted, by Ctrl-C or SIGTERM
+Every error becomes one line on stderr (more only where it lists several problems) and a code, of
+which `errors.ExitCode` is the table.
 
 An unexpected error shows its type and never its text, which may hold values of the private table;
 `ADMEASURE_DEBUG=1` shows the whole trace to whoever may see them. An argument that an error repeats
@@ -23,10 +21,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from admeasure.errors import AdmeasureError
+from admeasure.errors import AdmeasureError, ExitCode
 from admeasure.terminal import console
 
-OK, UNEXPECTED, USAGE, RESOURCE, INTERRUPTED = 0, 1, 2, 5, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -50,20 +47,26 @@ def guarded(work: Callable[[], Any], argv: Sequence[str]) -> int:
     _take_sigterm_for_ctrl_c()
     with warnings.catch_warnings():
         _plain_warnings()
-        try:
-            result = work()
-            sys.stdout.flush()
-            if result == INTERRUPTED:  # the parser's own way with Ctrl-C
-                return _interrupted("")
-            return result if isinstance(result, int) else OK
-        except Exception as error:
-            return _failed(error, argv)
-        except KeyboardInterrupt:
+        code = _left(work, argv)
+    console.log("end", exit_code=int(code))
+    return int(code)
+
+
+def _left(work: Callable[[], Any], argv: Sequence[str]) -> int:
+    try:
+        result = work()
+        sys.stdout.flush()
+        if result == ExitCode.INTERRUPTED:  # the parser's own way with Ctrl-C
             return _interrupted("")
-        except SystemExit as leaving:  # the parser leaves by itself when a pipe is closed
-            if isinstance(leaving.__context__, BrokenPipeError):
-                return _failed(leaving.__context__, argv)
-            return leaving.code if isinstance(leaving.code, int) else UNEXPECTED
+        return result if isinstance(result, int) else ExitCode.DONE
+    except Exception as error:
+        return _failed(error, argv)
+    except KeyboardInterrupt:
+        return _interrupted("")
+    except SystemExit as leaving:  # the parser leaves by itself when a pipe is closed
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return _failed(leaving.__context__, argv)
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.UNEXPECTED
 
 
 def _take_sigterm_for_ctrl_c() -> None:
@@ -77,55 +80,53 @@ def _take_sigterm_for_ctrl_c() -> None:
 def _failed(error: Exception, argv: Sequence[str]) -> int:
     from admeasure.sources.address import without_secrets
 
-    def tell(text: str) -> None:
-        console.error(without_secrets(text, argv))
+    def tell(text: str, code: ExitCode) -> int:
+        console.error(without_secrets(text, argv), code)
+        return code
 
     if os.environ.get("ADMEASURE_DEBUG") == "1":
         traceback.print_exception(error)
     match error:
         case AdmeasureError():
-            tell(str(error))
-            return error.exit_code
+            return tell(str(error), error.exit_code)
         case Interrupted():
             return _interrupted(str(error))
         case BrokenPipeError():
             # Whoever read our output has seen enough. Python would complain once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return OK
+            return ExitCode.DONE
         case OSError():
-            return _failed_by_system(error, tell)
+            return tell(*_by_system(error))
         case MemoryError():
-            console.error(
-                "There is not enough memory. Use fewer columns, coarser bins or a smaller workload."
+            return tell(
+                "There is not enough memory. Use fewer columns, coarser bins or a smaller "
+                "workload.",
+                ExitCode.RESOURCE,
             )
-            return RESOURCE
     if type(error).__name__ == "Abort":
         return _interrupted("")
     if hasattr(error, "format_message"):  # the parser's own errors, whichever click it is built on
-        tell(f"{_parser_message(error)} See `admeasure --help`.")
-        return USAGE
-    console.error(
+        return tell(f"{_parser_message(error)} See `admeasure --help`.", ExitCode.USAGE)
+    return tell(
         f"unexpected {type(error).__name__}. This is a fault of admeasure, please report it. "
-        "ADMEASURE_DEBUG=1 shows where it came from; what it shows may hold private values."
+        "ADMEASURE_DEBUG=1 shows where it came from; what it shows may hold private values.",
+        ExitCode.UNEXPECTED,
     )
-    return UNEXPECTED
 
 
-def _failed_by_system(error: OSError, tell: Callable[[str], None]) -> int:
+def _by_system(error: OSError) -> tuple[str, ExitCode]:
     from admeasure.sources.address import printable
 
     where = f" ({printable(error.filename)})" if error.filename else ""
     reason = error.strerror or type(error).__name__
     if error.errno in _FULL:
-        tell(f"{reason}{where}. Free some space, or write to another place.")
-        return RESOURCE
-    tell(f"{reason}{where}. Check the path and its permissions.")
-    return USAGE
+        return f"{reason}{where}. Free some space, or write to another place.", ExitCode.RESOURCE
+    return f"{reason}{where}. Check the path and its permissions.", ExitCode.USAGE
 
 
 def _interrupted(hint: str) -> int:
-    console.error(f"interrupted. {hint}".strip())
-    return INTERRUPTED
+    console.error(f"interrupted. {hint}".strip(), ExitCode.INTERRUPTED)
+    return ExitCode.INTERRUPTED
 
 
 def _parser_message(error: Exception) -> str:

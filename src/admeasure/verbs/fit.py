@@ -45,6 +45,7 @@ from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_to_buy
 from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
+from admeasure.terminal.console import log
 from admeasure.verbs.given import choice_of, given_public
 from admeasure.workload import Workload, parse_workload
 
@@ -167,6 +168,7 @@ def fit(
             notes=choice.notes,
         )
     run = Run(request, None if out is None else Path(out), resume=resume)
+    log("planned", **request.planned(), resumed=resume)
     _warn_of_delta(delta, schema.table.rows)
 
     if run.written:
@@ -198,6 +200,7 @@ def fit(
                     request = replace(request, schema=found)
                 release = _release(request, outcome, curator, watch)
             run.finish(release)
+            log("released", rho_spent=float(run.ledger.spent))
     _warn_of_delta(delta, release.rows)
     return _for_caller(release, data)
 

@@ -41,6 +41,7 @@ from admeasure.release import store
 from admeasure.request import ChargeTo, Request
 from admeasure.run import Run
 from admeasure.sources.open import held, open_source
+from admeasure.terminal.console import log
 from admeasure.unit import Unit
 from admeasure.untrusted import read_json
 from admeasure.verbs.given import GivenSchema, GivenWorkload, schema_of, workload_of
@@ -184,6 +185,7 @@ def screen(
     notes = {name: t.check(schema.domain, schema.zeros) for name, t in request.public.items()}
     fit_budget = budget_of(fit_epsilon, delta)
     run = Run(request, None if out is None else Path(out), resume=resume)
+    log("planned", **request.planned(), resumed=resume)
     if run.written:
         return run.complete(Screening.load)
     with held(open_source(data, schema)) as source, run as journal:
@@ -207,6 +209,7 @@ def screen(
             log=tuple(map(without_values, journal.events)),
         )
         run.finish(found)
+        log("released", rho_spent=float(run.ledger.spent))
     return found
 
 
