@@ -28,10 +28,10 @@ test: style
 	-bash tests/browser/install.sh
 	-bash tests/spark/install.sh
 	-bash tests/warehouse/install.sh
-	$(BIN)/pytest -q -n 2 -m "not gpu"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu"
 
 quick: $(VENV)/.installed-dev
-	$(BIN)/pytest -q -n 2 -m "not gpu and not slow and not statistical and not spark and not browser"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not gpu and not slow and not statistical and not spark and not browser"
 
 style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

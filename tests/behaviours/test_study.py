@@ -119,25 +119,27 @@ def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
 
 @pytest.mark.slow
 def test_results_are_the_same_with_one_process_and_with_two(plan: Path) -> None:
-    plan.write_text(PLAN + '[[mechanism]]\nname = "mst"\n')
+    single = PLAN.replace("seeds = 2", "seeds = 1")
+    plan.write_text(single + '[[mechanism]]\nname = "mst"\n')
     read = load_plan(plan)
     one = study(read, plan.with_name("one.jsonl"), jobs=1).rows
     two = study(read, plan.with_name("two.jsonl"), jobs=2).rows
-    assert len(one) == 4
+    assert len(one) == 2
     assert measures(one) == measures(two)
 
 
 @pytest.mark.slow
 def test_results_are_the_same_on_a_ray_cluster(plan: Path) -> None:
     pytest.importorskip("ray")
-    plan.write_text(PLAN + '[[mechanism]]\nname = "pmw-pub"\n')
+    single = PLAN.replace("seeds = 2", "seeds = 1")
+    plan.write_text(single + '[[mechanism]]\nname = "pmw-pub"\n')
     read = load_plan(plan)
     here = study(read, plan.with_name("here.jsonl"), jobs=1).rows
     there = study(read, plan.with_name("there.jsonl"), jobs=2, ray="local").rows
     assert measures(here) == measures(there)
     reasons = [[row["error"] for row in rows if "failure" in row] for rows in (here, there)]
     assert reasons[0] == reasons[1]
-    assert len(reasons[0]) == 2, "both sides record the runs that cannot be"
+    assert len(reasons[0]) == 1, "both sides record the run that cannot be"
 
 
 def test_more_seeds_add_only_the_new_jobs(plan: Path) -> None:
@@ -203,26 +205,26 @@ def test_a_job_that_takes_too_long_is_recorded_as_such(plan: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_study_goes_on_where_it_stopped(plan: Path) -> None:
-    plan.write_text(PLAN.replace("seeds = 2", "seeds = 8"))
+    plan.write_text(PLAN.replace("seeds = 2", "seeds = 5"))
     out = plan.with_name("r.jsonl")
     command = [sys.executable, "-m", "admeasure.cli", "study", str(plan), "--out", str(out)]
     process = subprocess.Popen([*command, "--jobs", "2"], start_new_session=True)
     end = time.monotonic() + 120
-    while not (out.exists() and out.read_bytes().count(b"\n") >= 3):
+    while not (out.exists() and out.read_bytes().count(b"\n") >= 1):
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     whole, _, _ = out.read_bytes().rpartition(b"\n")
-    assert whole.count(b"\n") + 1 < 8, "it was killed too late to test anything"
+    assert whole.count(b"\n") + 1 < 5, "it was killed too late to test anything"
     with out.open("ab") as file:
         file.write(b'{"stamp": "NOT PRIV')  # what a kill in the middle of a line leaves
 
     assert subprocess.run([*command, "--json"], capture_output=True, check=True).returncode == 0
     assert out.read_bytes().startswith(whole + b"\n")
     keys = [row["key"] for row in Lines(out).read()]
-    assert len(keys) == len(set(keys)) == 8
+    assert len(keys) == len(set(keys)) == 5
     assert set(keys) == {job.key for job in load_plan(plan).jobs}
     undisturbed = study(plan, plan.with_name("whole.jsonl"), jobs=2).rows
     assert measures(Lines(out).read()) == measures(undisturbed)

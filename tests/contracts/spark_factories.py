@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +58,27 @@ def home(folder: Path) -> Path:
     return links
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {
+@cache
+def place() -> Path:
+    """A folder for Spark, and the environment of its one Java process, which outlives sessions: its
+    start is what costs most."""
+    folder = Path(tempfile.mkdtemp(prefix="admeasure-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ |= {
         "SPARK_HOME": str(home(folder)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(SPARK), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
+    return folder
 
 
-def started(master: str, folder: Path, **settings: str) -> Any:
+def started(master: str, **settings: str) -> Any:
     """A session on this machine alone. Its code is compiled quickly rather than well, since most of
     what the tests ask for runs once."""
     from pyspark.sql import SparkSession
 
+    folder = place()
     quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -99,10 +107,7 @@ def session() -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    folder = Path(tempfile.mkdtemp(prefix="admeasure-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ.update(environment(folder))
-    return started("local[2]", folder)
+    return started("local[2]")
 
 
 def _type(values: list[Any]) -> pa.DataType | None:

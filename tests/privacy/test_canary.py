@@ -27,6 +27,7 @@ import pytest
 
 import admeasure.sources.files.source as duckdb_source
 from admeasure.sources.files import engine
+from commands import command
 
 TEXT, NUMBER, NAME, ASIDE = (
     "Zyxwvut-Canary-71",
@@ -118,32 +119,31 @@ class Place:
     def schema(self, text: str) -> None:
         (self.folder / "schema.toml").write_text(text)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"TMPDIR": str(self.folder / "tmp"), "OPENBLAS_NUM_THREADS": "1", "NO_COLOR": "1"}
+        return {k: v for k, v in (os.environ | own).items() if k != "ADMEASURE_DEBUG"}
+
     def start(self, *args: str, megabytes: int | None = None) -> subprocess.Popen[bytes]:
+        """A command from its first import on, in so much memory."""
+
         def limit() -> None:
             if megabytes is not None:
                 resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
-        environment = {
-            **os.environ,
-            "TMPDIR": str(self.folder / "tmp"),
-            "OPENBLAS_NUM_THREADS": "1",
-            "NO_COLOR": "1",
-        }
-        environment.pop("ADMEASURE_DEBUG", None)
         return subprocess.Popen(
             [sys.executable, "-m", "admeasure.cli", *args],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=self.environment,
             preexec_fn=limit,
         )
 
-    def command(self, *args: str, megabytes: int | None = None) -> tuple[int, bytes]:
-        process = self.start(*args, megabytes=megabytes)
-        out, err = process.communicate(timeout=300)
-        self.search(out + err)
-        return process.returncode, err
+    def command(self, *args: str) -> tuple[int, bytes]:
+        ended = command(args, self.folder, self.environment)
+        self.search(ended.out + ended.err)
+        return ended.code, ended.err
 
     def search(self, said: bytes) -> None:
         """No canary in what was said, nor in any file but the private ones."""
@@ -158,8 +158,8 @@ class Place:
                             assert form not in content, f"{canary!r} is in {path}"
                 assert not any(c in str(path) for c in CANARIES)
 
-    def fit(self, *extra: str, out: str = "out", megabytes: int | None = None):
-        return self.command(*FIT, "--out", out, *extra, megabytes=megabytes)
+    def fit(self, *extra: str, out: str = "out") -> tuple[int, bytes]:
+        return self.command(*FIT, "--out", out, *extra)
 
 
 FIT = (
@@ -294,7 +294,8 @@ def test_kills_leave_nothing_behind_that_can_be_read(place, times, tally):
 @pytest.mark.parametrize("megabytes", [350, 500, 700, 900, 1200])
 def test_too_little_memory_shows_nothing(place, megabytes, tally):
     place.data("\n".join([HEADER, *rows(), *rows(100_000)]) + "\n")
-    place.fit(megabytes=megabytes)
+    process = place.start(*FIT, "--out", "out", megabytes=megabytes)
+    place.search(b"".join(process.communicate(timeout=300)))
     place.fit("--max-memory", str(megabytes / 8), out="again")
     tally("canary: commands searched", 2)
 

@@ -11,7 +11,7 @@ from factories import CONTRACTS, loaded
 
 
 @pytest.fixture(scope="module")
-def session(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Any]:
+def session(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A session on the master that the module names as MASTER, and on this machine alone."""
     spark = loaded(CONTRACTS / "spark_factories.py")
     spark.need_spark()
@@ -19,14 +19,6 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[A
 
     if SparkContext._active_spark_context is not None:  # of the contract suite, in this process
         SparkContext._active_spark_context.stop()
-    if SparkContext._gateway is not None:  # its Java process has another environment
-        SparkContext._gateway.shutdown()
-        SparkContext._gateway = SparkContext._jvm = None
-    folder = tmp_path_factory.mktemp("spark")
-    patch = pytest.MonkeyPatch()
-    for name, value in spark.environment(folder).items():
-        patch.setenv(name, value)
-    found = spark.started(request.module.MASTER, folder, **getattr(request.module, "SETTINGS", {}))
+    found = spark.started(request.module.MASTER, **getattr(request.module, "SETTINGS", {}))
     yield found
     found.stop()
-    patch.undo()
