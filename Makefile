@@ -4,6 +4,7 @@
 #   make test    what CI runs: style, types, layers, all tests but those for a GPU
 #   make quick   the default tests alone, without the slow and the statistical ones
 #   make audit   the attacks on the guarantee, all of them, with the count of each; an hour or more
+#   make docs    the documentation as a site that works from the file system: site/index.html
 #   make bench   the benchmarks that need no data; see benchmarks/ for the others
 #   make clean   remove what these made
 #
@@ -18,11 +19,14 @@ FIND = for p in $(CANDIDATES); do if command -v $$p >/dev/null 2>&1 && \
 PYTHON ?= $(shell $(FIND))
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick style audit bench clean
+.PHONY: demo docs test quick style audit bench clean
 
 demo: $(VENV)/.installed
 	rm -rf demo-release
 	$(BIN)/admeasure demo --out demo-release
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
 test: style
 	-bash tests/browser/install.sh
@@ -49,7 +53,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py
 
 clean:
-	rm -rf demo-release dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf demo-release site dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf $(VENV)
 
@@ -64,7 +68,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q -c constraints.txt -e .
 	touch $@
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[docs]"
+	touch $@ $(VENV)/.installed
+
 # pyright runs on node; the extra brings node as a wheel, so that no machine needs it installed.
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[dev]" "pyright[nodejs]"
-	touch $@ $(VENV)/.installed
+	touch $@ $(VENV)/.installed $(VENV)/.installed-docs

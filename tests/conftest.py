@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from pages import build_site
+
 TALLY = "audit: "
 
 # A shared machine is slow now and then; speed is judged in benchmarks/, never here.
@@ -33,6 +35,19 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no benchmark tables at {folder}; set ADMEASURE_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test run have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def site(shared_folder: Path) -> Path:
+    """The documentation as `make docs` builds it, without a warning."""
+    return build_site(shared_folder)
 
 
 @pytest.fixture(scope="session")

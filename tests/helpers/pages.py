@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,3 +40,25 @@ def anchors(page: Path) -> set[str]:
         name = re.sub(r"\s", "-", plain.strip())
         names.add(name if name not in names else f"{name}_1")
     return names | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+def build_site(shared: Path) -> Path:
+    """The site in a folder of all test processes: the first that asks builds it."""
+    folder = shared / "site"
+    with open(shared / "site.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _build(folder)
+    return folder
+
+
+def _build(folder: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )
+    if built.returncode != 0 or "WARNING" in built.stderr:
+        raise AssertionError(built.stderr)

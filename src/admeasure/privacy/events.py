@@ -95,5 +95,8 @@ _FIELDS: dict[str, dict[str, Callable[[Any], object]]] = {
     "choose": _CHOICE,
     "flip": _CHOICE,
 }
+KINDS = frozenset(_FIELDS)
+"""The kinds of events, each of which an intent announces."""
+
 _OPTIONAL = ("k", "chosen", "found", "delta_share")
 """`k` is left out where it is 1, a share of delta where it is 0, and an intent has no result."""
