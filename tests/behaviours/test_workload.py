@@ -215,7 +215,7 @@ def test_a_rule_that_the_schema_cannot_serve_is_refused_with_the_reason(text, er
 def test_a_workload_too_large_to_build_is_refused_before_it_is_built():
     wide = Domain.of({f"c{i}": 2 for i in range(200)})
     with pytest.raises(ResourceError, match="1,000,000"):
-        parse_workload("all-8way", wide)
+        parse_workload("skewed:5:8way:seed=0", wide)
     assert len(parse_workload("random:50:8way:seed=0", wide)) == 50
 
 

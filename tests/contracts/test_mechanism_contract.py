@@ -35,7 +35,7 @@ from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
-from admeasure.workload import Question, Workload
+from admeasure.workload import KWay, Question, Workload
 
 LEVELS = {"d": 2, "b": 3, "a": 4, "c": 3}
 ZERO = '[[zero]]\ncolumns = ["a", "b"]\nwhere = {a = {to = 1}, b = 2}\n'
@@ -184,6 +184,38 @@ def test_the_same_seed_gives_the_same_release(name: str, seeded: Get) -> None:
         first.model.marginals(marginals), second.model.marginals(marginals), strict=True
     ):
         assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SMALL])
+def test_a_workload_that_is_looked_at_by_a_sample_is_served_or_refused_uncharged(
+    name: str, tmp_path: Path
+) -> None:
+    given, book = schema(), tmp_path / "book.db"
+    Book.create(book, "toy", epsilon=2, delta=DELTA)
+    workload = Workload.by_rule(KWay.of(given.domain.columns, 2, None, looked_at=4))
+    mechanism = ready(name, given, table(2))
+    try:
+        fit(
+            table(1),
+            given,
+            workload=workload,
+            mechanism=mechanism,
+            epsilon=EPSILON,
+            delta=DELTA,
+            charge_to=ChargeTo(book, "toy"),
+            out=tmp_path / "release",
+        )
+    except AdmeasureError as error:
+        refused = str(error)
+    else:
+        refused = ""
+    if refused:
+        assert "6 marginals of 2 columns" in refused
+        assert not Book.open(book).account("toy").spent
+        return
+    release = Release.load(tmp_path / "release")
+    assert release.workload == workload
+    assert any("4 of them (66.67%)" in note for note in release.certificate.notes)
 
 
 UNBIASED = {"residual"}

@@ -72,8 +72,9 @@ def _print_prediction(found: Prediction) -> None:
 
 
 def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) -> None:
+    looked = errors.looked_at
     say(
-        f"{errors.marginals:,} marginals, {errors.queries:,} queries. Errors are of shares of the "
+        f"{looked[0].upper()}{looked[1:]}, {errors.queries:,} queries. Errors are of shares of the "
         "rows."
     )
     say()
@@ -92,7 +93,10 @@ def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) 
         say(line)
     for name, e in sides:
         say(f"{name}: {e.in_words}.")
+        if e.standard_error:
+            say(f"{name}: over all marginals {e.workload_error:.5f} ± {e.standard_error:.2g}.")
     say()
     worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
-    for line in table(["answered worst", "L1 error"], worst):
+    head = "answered worst" + (", of those looked at" if errors.standard_error else "")
+    for line in table([head, "L1 error"], worst):
         say(line)

@@ -37,6 +37,7 @@ class Gaussian:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds whose tables can be counted."""
+        room.check_listed(workload, self.name)
         room.check_counted(domain, workload.marginals(), self.name)
 
     def needs(self, domain: Domain, workload: Workload) -> float:

@@ -72,6 +72,7 @@ class ResidualPlanner:
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds with tables that are not too large."""
+        room.check_listed(workload, self.name)
         room.check_counted(domain, workload.marginals(), self.name)
         for columns in workload.marginals():
             if domain.cells(columns) > MOST_CELLS:

@@ -63,10 +63,10 @@ class Annealing:
                 raise UsageError(f"{self.who}: {rule}; it is {value}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        named = {column for r in workload.marginals() for column in r}
-        if self.rounds is not None and self.rounds < len(named):
+        named = len(workload.columns)
+        if self.rounds is not None and self.rounds < named:
             raise UsageError(
-                f"{self.who}: rounds must be at least the workload's {len(named)} columns, each of "
+                f"{self.who}: rounds must be at least the workload's {named} columns, each of "
                 f"which is measured once; it is {self.rounds}."
             )
         self.family.init(domain, zeros)

@@ -99,7 +99,7 @@ class Course:
         cells = options.measure == "cells"
         select = share_of(options.alpha or (0.67 if cells else 0.37))
         annealed = options.schedule == "annealed"
-        columns = len({c for r in workload.marginals() for c in r})
+        columns = len(workload.columns)
         rounds = options.rounds
         if rounds is None and annealed:
             rounds = 8 * columns

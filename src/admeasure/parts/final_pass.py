@@ -82,13 +82,7 @@ def part_said(domain: Domain, sets: Sequence[Columns]) -> np.ndarray:
 
 def reading(workload: Workload, sets: Sequence[Columns]) -> np.ndarray:
     """w_A: the weight of the queries that read all columns of A."""
-    found = dict.fromkeys(sets, 0.0)
-    for query in workload.queries:
-        for size in range(1, len(query.columns) + 1):
-            for subset in combinations(query.columns, size):
-                if subset in found:
-                    found[subset] += workload.weight(query)
-    return np.array([found[c] for c in sets])
+    return np.array(workload.reading(sets))
 
 
 def heard(counts: np.ndarray, tau: float) -> float:

@@ -82,8 +82,9 @@ def foreseen(workload: Workload, items: Sequence[Item]) -> tuple[str, ...]:
     """What a plan should say of it: the precision is known before."""
     times = mean_factor(len(workload.marginals()))
     halves = (1.96 * (item.sigma or 0.0) for item in items)
+    whose = "of those that are looked at the" if workload.sampled else "the workload's"
     return tuple(
-        f"The accuracy certificate will state the workload's mean error within {half / times:,.0f} "
+        f"The accuracy certificate will state {whose} mean error within {half / times:,.0f} "
         f"rows, and that of each marginal within {half:,.0f} (95%)."
         for half in halves
     )

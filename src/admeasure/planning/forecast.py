@@ -72,8 +72,7 @@ def fewest_rounds(budget: Cost, first: Cost, growth: int = 4) -> int:
 
 def unmeasured(domain: Domain, workload: Workload) -> tuple[str, ...]:
     """A note on columns that the workload never names, if there are any."""
-    named = {c for r in workload.marginals() for c in r}
-    left = [c for c in domain.columns if c not in named]
+    left = [c for c in domain.columns if c not in workload.columns]
     if not left:
         return ()
     return (

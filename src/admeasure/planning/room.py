@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from admeasure.domain import Columns, Domain, about
 from admeasure.errors import ResourceError
 from admeasure.limits import COUNTED_CELLS, MEGABYTE, room_in_addresses
+from admeasure.workload import Workload
 
 COUNTS = 8
 """Bytes of a count, and of a model's answer."""
@@ -36,6 +37,16 @@ def check_counted(domain: Domain, marginals: Iterable[Columns], who: str) -> Non
                 f"most {about(COUNTED_CELLS)} are counted. Leave it out, or give its columns "
                 "fewer bins."
             )
+
+
+def check_listed(workload: Workload, who: str) -> None:
+    """Refuse a workload of which only a sample is looked at: answers are all that there will be."""
+    if workload.sampled:
+        raise ResourceError(
+            f"{who} answers what it measures and nothing else, and the workload is "
+            f"{workload.rule}: too many to measure. Ask for pairs (all-2way), name the marginals "
+            "that matter, or use aim-plus."
+        )
 
 
 def start_jax(who: str) -> None:

@@ -97,6 +97,8 @@ class Facts:
     ranked: tuple[Ranked, ...]
     """Worst first."""
     marginals: int
+    chosen: str
+    """How those that are ranked were chosen, where they are not all."""
     pairs: Association
     rounds: tuple[RoundFacts, ...]
     smallest: float | None
@@ -122,7 +124,8 @@ def gather(release: Published, *, confidence: float = 0.95) -> Facts:
         more_columns=tuple(known[COLUMNS_SHOWN:]),
         silent=silent,
         ranked=rank(release, evidence, confidence),
-        marginals=len(release.workload.marginals()),
+        marginals=release.workload.asked,
+        chosen="a public sample of all" if release.workload.sampled else "evenly chosen of",
         pairs=pairs(release, evidence),
         rounds=rounds(release.log, release.certificate.rho),
         smallest=float(np.median(halves)) if halves else None,

@@ -89,9 +89,10 @@ def _charges(release: Published) -> Iterator[str]:
 
 def _errors(errors: Errors) -> Iterator[str]:
     yield from _title("True errors (NOT PRIVATE)")
-    yield f"Workload error {errors.workload_error:.5f}: {errors.in_words}."
+    within = f" ± {errors.standard_error:.2g}" if errors.standard_error else ""
+    yield f"Workload error {errors.workload_error:.5f}{within}: {errors.in_words}."
     yield (
-        f"Over {errors.queries:,} queries in {errors.marginals:,} marginals: largest "
+        f"Over {errors.queries:,} queries in {errors.looked_at}: largest "
         f"{errors.max_error:.5f}, mean {errors.mean_error:.3g}, rmse {errors.rmse:.3g} (of shares)."
     )
     yield from (f"{w.error:12.5f}  {w.query}" for w in errors.worst)

@@ -37,11 +37,8 @@ def closure_weights(workload: Workload) -> dict[Columns, float]:
     |r ∩ s| counts the columns of r that are in s, so w_r is a sum over the columns of r of the
     weight of all queries that read the column: linear in the workload's size, not quadratic.
     """
-    reading: dict[str, list[float]] = {}
-    for query in workload.queries:
-        for column in query.columns:
-            reading.setdefault(column, []).append(workload.weight(query))
-    total = {column: math.fsum(weights) for column, weights in reading.items()}
+    columns = sorted(workload.columns)
+    total = dict(zip(columns, workload.reading([(c,) for c in columns]), strict=True))
     return {r: sum(total[column] for column in r) for r in workload.closure()}
 
 

@@ -326,7 +326,7 @@ def _certificate(request: FitRequest, outcome: Outcome, ledger: Ledger) -> Certi
         created=datetime.now(UTC).date().isoformat(),
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,
-        notes=(*request.notes, *outcome.notes),
+        notes=tuple(filter(None, (*request.notes, request.workload.looked_at, *outcome.notes))),
         accuracy=_accuracy(request, outcome),
     )
 
@@ -338,6 +338,8 @@ def _accuracy(request: FitRequest, outcome: Outcome) -> str:
     if mean is None:
         return ""
     said = mean.in_words(len(request.workload.marginals()), outcome.model.total)
+    if request.workload.sampled:
+        return f"{said} They are a public sample of {request.workload.rule}."
     if all(isinstance(query, Marginal) for query in request.workload):
         return said
     return f"{said} A threshold counts here as the marginal that it reads."

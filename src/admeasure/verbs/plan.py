@@ -104,7 +104,9 @@ def plan(
         said = (*bought.foreseen(schema, budget), *certified.foreseen(asked, last))
         made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
     least = max(chosen.needs(schema.domain, asked), certified.needs(schema.domain, asked, share))
-    made = replace(made, megabytes=max(made.megabytes, least), notes=(*choice.notes, *made.notes))
+    looked = (asked.looked_at,) if asked.looked_at else ()
+    notes = (*choice.notes, *looked, *made.notes)
+    made = replace(made, megabytes=max(made.megabytes, least), notes=notes)
     if least > Limits().room():
         made = replace(made, notes=(*made.notes, TOO_LARGE))
     return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)

@@ -10,12 +10,14 @@ from admeasure.workload.questions import (
     query_of,
     question,
 )
+from admeasure.workload.rule import KWay
 from admeasure.workload.statistic import ColumnStatistic
 from admeasure.workload.workload import Workload
 
 __all__ = [
     "FORMS",
     "ColumnStatistic",
+    "KWay",
     "Question",
     "Workload",
     "load_questions",

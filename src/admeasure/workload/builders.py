@@ -1,9 +1,8 @@
 """Workloads by rule: all k-way marginals, those around a target, skewed, random, thresholds.
 
 Column sets are drawn from the column names in alphabetical order, so a workload depends on the
-names and the seed and not on the order of the schema. A seed chooses public questions only; it
-has nothing to do with privacy. Draws use nothing but `random.Random(seed).random()`, whose
-sequence Python promises to keep, so that a seed names the same workload in years to come.
+names and the seed and not on the order of the schema (`draws.py`). All k-way marginals, and those
+around a target, are a rule and not a list where they are many (`rule.py`).
 """
 
 from __future__ import annotations
@@ -18,17 +17,15 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError, WorkloadError
 from admeasure.queries import Marginal, Threshold
 from admeasure.queries.query import unknown_column
+from admeasure.workload.draws import draw_sets
+from admeasure.workload.files import MOST_QUERIES
+from admeasure.workload.rule import KWay
 from admeasure.workload.workload import Workload
-
-MOST_QUERIES = 1_000_000
-"""A workload larger than this is refused before it is built: it would fill the memory."""
 
 
 def all_kway(domain: Domain, k: int) -> Workload:
     """Every marginal of k columns (AIM, section 6.1: ALL-3WAY)."""
-    names = _names(domain, k)
-    _check_size(math.comb(len(names), k))
-    return Workload(Marginal(columns) for columns in combinations(names, k))
+    return Workload.by_rule(KWay.of(_names(domain, k), k))
 
 
 def target_kway(domain: Domain, target: str, k: int) -> Workload:
@@ -36,9 +33,7 @@ def target_kway(domain: Domain, target: str, k: int) -> Workload:
     names = _names(domain, k)
     if target not in domain:
         raise WorkloadError(unknown_column(target, domain.columns))
-    others = [name for name in names if name != target]
-    _check_size(math.comb(len(others), k - 1))
-    return Workload(Marginal((target, *rest)) for rest in combinations(others, k - 1))
+    return Workload.by_rule(KWay.of(names, k, target))
 
 
 def regression(domain: Domain, of: str, on: Sequence[str], *, whole: bool) -> Workload:
@@ -105,27 +100,11 @@ def _distinct(domain: Domain, count: int, k: int, seed: int) -> list[Columns]:
         )
     random = Random(seed)
     if 2 * count <= total:
-        return sorted(_draw_sets(names, count, k, random))
+        return sorted(draw_sets(names, count, k, random))
     # More than half of all sets: cheaper to draw the ones to leave out, and as uniform.
     _check_size(total)
-    left_out = _draw_sets(names, total - count, k, random)
+    left_out = draw_sets(names, total - count, k, random)
     return [columns for columns in combinations(names, k) if columns not in left_out]
-
-
-def _draw_sets(names: Columns, count: int, k: int, random: Random) -> set[Columns]:
-    found: set[Columns] = set()
-    while len(found) < count:
-        found.add(_draw_set(names, k, random))
-    return found
-
-
-def _draw_set(names: Sequence[str], k: int, random: Random) -> Columns:
-    """One set of k names, uniformly, by the first k steps of a shuffle."""
-    pool = list(names)
-    for i in range(k):
-        j = i + int(random.random() * (len(pool) - i))
-        pool[i], pool[j] = pool[j], pool[i]
-    return canonical(pool[:k])
 
 
 def _names(domain: Domain, k: int) -> Columns:

@@ -8,8 +8,15 @@
     columns = ["age", "sex", "race"]
     at_least = 2
 
-`read_entries(write_entries(entries)) == entries`, weights included. An error names the file and
-the table in it.
+or, in place of both, one rule for more marginals than are listed:
+
+    [all]
+    k = 3
+    columns = ["age", "sex", "race"]   # of the schema where left out
+    target = "age"                     # in all of them; none where left out
+    looked_at = 1                      # a sample of so many; by their number where left out
+
+What is written is read as the same, weights included. An error names the file and the table in it.
 """
 
 from __future__ import annotations
@@ -21,18 +28,42 @@ from numbers import Real
 from typing import Any, cast
 
 from admeasure.domain import Domain
-from admeasure.errors import WorkloadError
+from admeasure.errors import ResourceError, WorkloadError
 from admeasure.queries import WorkloadQuery, from_record, record, to_record
-from admeasure.queries.query import suggest
+from admeasure.queries.query import check_columns, suggest
 from admeasure.queries.record import fields_of
 from admeasure.untrusted import parse_toml
+from admeasure.workload.rule import KWay
+
+RULE = "all"
+MOST_QUERIES = 1_000_000
+"""A workload larger than this is refused before it is built: it would fill the memory."""
 
 
-def read_entries(
-    text: str, *, name: str, domain: Domain | None = None
-) -> list[tuple[WorkloadQuery, float]]:
-    """The queries and weights of a TOML text; `name` is what errors call it."""
+def read_workload(
+    text: str, *, name: str = "workload", domain: Domain | None = None
+) -> list[tuple[WorkloadQuery, float]] | KWay:
+    """The queries and weights of a TOML text, or its rule; `name` is what errors call it."""
+    named = sum(text.count(f"[[{kind}]]") for kind in record.IN_WORKLOADS)
+    if named > MOST_QUERIES:
+        raise ResourceError(
+            f"{name} names {named:,} queries; at most {MOST_QUERIES:,} are handled. Use a rule, "
+            "such as all-3way, which needs no list."
+        )
     document = parse_toml(text, name, WorkloadError)
+    if RULE not in document:
+        return _entries(document, name, domain)
+    if len(document) > 1:
+        raise WorkloadError(f"{name}: [{RULE}] stands alone. Leave out the other tables, or it.")
+    try:
+        return _rule(document[RULE], domain)
+    except WorkloadError as error:
+        raise WorkloadError(f"{name}: [{RULE}]: {error}") from error
+
+
+def _entries(
+    document: Mapping[str, Any], name: str, domain: Domain | None
+) -> list[tuple[WorkloadQuery, float]]:
     unknown = [key for key in document if key not in record.IN_WORKLOADS]
     if unknown:
         known = " and ".join(f"[[{kind}]]" for kind in record.IN_WORKLOADS)
@@ -66,6 +97,19 @@ def write_entries(entries: Iterable[tuple[WorkloadQuery, float]]) -> str:
         ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def write_rule(rule: KWay) -> str:
+    """A rule as TOML."""
+    target = [] if rule.target is None else [f"target = {_quote(rule.target)}"]
+    lines = [
+        f"[{RULE}]",
+        f"k = {rule.k}",
+        *target,
+        f"looked_at = {rule.looked_at}",
+        f"columns = [{', '.join(map(_quote, rule.columns))}]",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def tables(document: Mapping[str, Any], kind: str, name: str) -> list[dict[str, Any]]:
@@ -117,6 +161,27 @@ def _entry(
     numbers = {key: whole_number(table[key], key) for key in required if key != "columns"}
     query = from_record({"query": kind, "columns": columns} | numbers)
     return cast("WorkloadQuery", query), weight
+
+
+def _rule(table: Any, domain: Domain | None) -> KWay:
+    if not isinstance(table, dict):
+        raise WorkloadError(f"it must be written as [{RULE}], in single brackets.")
+    check_keys(table, ("k", "columns", "target", "looked_at"))
+    if "k" not in table:
+        raise WorkloadError("k is missing. Add `k = 3`, how many columns each marginal has.")
+    columns, target = table.get("columns"), table.get("target")
+    if columns is None and domain is not None:
+        columns = list(domain.columns)
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise WorkloadError('columns must be a list of names, such as ["age", "sex"].')
+    if target is not None and not isinstance(target, str):
+        raise WorkloadError('target must be the name of a column, such as "age".')
+    looked_at = table.get("looked_at")
+    if looked_at is not None:
+        looked_at = whole_number(looked_at, "looked_at")
+    if domain is not None:
+        check_columns(tuple(columns), domain)
+    return KWay.of(columns, whole_number(table["k"], "k"), target, looked_at)
 
 
 def _quote(text: str) -> str:

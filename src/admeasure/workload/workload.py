@@ -3,25 +3,32 @@
 A workload is a set: the same query named twice is one query with the sum of the weights, the
 order of naming does not matter, and two workloads with the same queries and weights are equal. It
 is public, and chosen without looking at the private table.
+
+A workload by rule may have more marginals than are ever listed (`rule.py`). Its queries are then a
+sample of them, with weights that make every sum over the workload right in the mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self, cast
 
 from admeasure.domain import Columns, Domain
-from admeasure.errors import WorkloadError
+from admeasure.errors import ResourceError, WorkloadError
 from admeasure.queries import Marginal, Targets, WorkloadQuery, record, to_record
 from admeasure.queries.query import check_columns
 from admeasure.queries.record import kind_of
-from admeasure.workload.files import check_weight, read_entries, write_entries
+from admeasure.workload.files import check_weight, read_workload, write_entries, write_rule
+from admeasure.workload.rule import MOST_WRITTEN, KWay
 
 Weighted = tuple[WorkloadQuery, float]
+
+MOST_SUBSETS = 2**24
+"""The most sets, those that several marginals share counted for each, that a closure is made of."""
 
 
 @dataclass(frozen=True, init=False)
@@ -36,6 +43,8 @@ class Workload:
     """
 
     entries: tuple[Weighted, ...]
+    rule: KWay | None
+    """Where there are more marginals than a list is made of: what they are."""
 
     def __init__(
         self,
@@ -59,20 +68,49 @@ class Workload:
             raise WorkloadError("A workload needs at least one query.")
         merged = ((query, math.fsum(parts)) for query, parts in weights.items())
         object.__setattr__(self, "entries", tuple(sorted(merged, key=_order)))
+        object.__setattr__(self, "rule", None)
+
+    @classmethod
+    def by_rule(cls, rule: KWay) -> Self:
+        """What is looked at of a rule's marginals, each of which counts alike. Few of them are the
+        list that they are."""
+        made = cls.__new__(cls)
+        entries = tuple((Marginal(columns), rule.each) for columns in rule.marginals())
+        object.__setattr__(made, "entries", entries)
+        few = rule.count <= MOST_WRITTEN and not rule.sampled
+        object.__setattr__(made, "rule", None if few else rule)
+        return made
 
     @classmethod
     def loads(cls, text: str, *, name: str = "workload", domain: Domain | None = None) -> Self:
         """The workload of a TOML text (`admeasure.workload.files`), its columns checked against
         the domain where one is given; `name` is what errors call the text."""
-        return cls(read_entries(text, name=name, domain=domain))
+        found = read_workload(text, name=name, domain=domain)
+        return cls.by_rule(found) if isinstance(found, KWay) else cls(found)
 
     def dumps(self) -> str:
         """The workload as TOML: `Workload.loads(workload.dumps()) == workload`."""
-        return write_entries(self.entries)
+        return write_entries(self.entries) if self.rule is None else write_rule(self.rule)
+
+    @cached_property
+    def queries(self) -> tuple[WorkloadQuery, ...]:
+        """Those that are looked at."""
+        return tuple(query for query, _ in self.entries)
 
     @property
-    def queries(self) -> tuple[WorkloadQuery, ...]:
-        return tuple(query for query, _ in self.entries)
+    def sampled(self) -> bool:
+        """Whether the queries are a sample of what is asked."""
+        return self.rule is not None and self.rule.sampled
+
+    @property
+    def asked(self) -> int:
+        """How many marginals there are, looked at or not."""
+        return len(self.marginals()) if self.rule is None else self.rule.count
+
+    @property
+    def looked_at(self) -> str:
+        """What part of the marginals is looked at, as a sentence; empty where it is all."""
+        return "" if self.rule is None else self.rule.in_words()
 
     @cached_property
     def _weights(self) -> dict[WorkloadQuery, float]:
@@ -92,15 +130,58 @@ class Workload:
 
     def marginals(self) -> tuple[Columns, ...]:
         """The different column sets that the queries read, by size and then by name."""
+        return self._marginals
+
+    @cached_property
+    def _marginals(self) -> tuple[Columns, ...]:
         return tuple(sorted({q.columns for q in self.queries}, key=_size_then_name))
 
     def closure(self) -> tuple[Columns, ...]:
-        """Those column sets and all their subsets but the empty one, by size and then by name."""
+        """Those column sets and all their subsets but the empty one, by size and then by name; of
+        a rule that is looked at by a sample, all smaller sets that are few enough to be listed."""
+        return self._closure
+
+    @cached_property
+    def _closure(self) -> tuple[Columns, ...]:
+        subsets = sum(2 ** len(columns) for columns in self.marginals())
+        if subsets > MOST_SUBSETS:
+            widest = len(self.marginals()[-1])
+            raise ResourceError(
+                f"The workload's marginals, of up to {widest} columns, have more than "
+                f"{MOST_SUBSETS:,} subsets. Ask for marginals of fewer columns, or for fewer."
+            )
+        if self.rule is not None:
+            return tuple(self.rule.closure())
         found: set[Columns] = set()
         for columns in self.marginals():
             for size in range(1, len(columns) + 1):
                 found.update(combinations(columns, size))
         return tuple(sorted(found, key=_size_then_name))
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Those that some query reads."""
+        if self.rule is not None:
+            return frozenset(self.rule.columns)
+        return frozenset(c for columns in self.marginals() for c in columns)
+
+    def reading(self, sets: Sequence[Columns]) -> list[float]:
+        """For each set of columns, what the queries weigh that read all of it; of a rule, all of
+        its marginals and not only those that are looked at.
+
+        >>> Workload([Marginal(["a", "b"]), Marginal(["b", "c"])]).reading([("b",), ("a", "b")])
+        [2.0, 1.0]
+        """
+        if self.rule is not None:
+            return [self.rule.reading(columns) for columns in sets]
+        found: dict[Columns, list[float]] = {columns: [] for columns in sets}
+        widest = max(map(len, sets), default=0)
+        for query, weight in self.entries:
+            for size in range(1, min(len(query.columns), widest) + 1):
+                for subset in combinations(query.columns, size):
+                    if subset in found:
+                        found[subset].append(weight)
+        return [math.fsum(found[columns]) for columns in sets]
 
     @cached_property
     def targets(self) -> list[Targets]:
@@ -119,8 +200,7 @@ class Workload:
 
     def validate(self, domain: Domain) -> None:
         """Raise `WorkloadError` unless every column is in the domain."""
-        for columns in self.marginals():
-            check_columns(columns, domain)
+        check_columns(tuple(sorted(self.columns)), domain)
 
 
 def _order(entry: Weighted) -> tuple[int, int, list[Any]]:
