@@ -33,6 +33,7 @@ VERBS = [
     "fit",
     "sample",
     "answer",
+    "infer",
     "evaluate",
     "report",
     "ledger",

@@ -305,6 +305,6 @@ def test_a_regression_s_workload_is_enough_for_its_inference() -> None:
         delta=1e-9,
         seed=0,
     )
-    found = admeasure.infer(release, LinearRegression("y", ["x", "z"]), m=3, seed=0)
+    found = admeasure.infer(release, LinearRegression("y", ["x", "z"]))
     exact, *_ = np.linalg.lstsq(np.column_stack([np.ones(4000), x, z]), y, rcond=None)
     assert [f.value for f in found] == pytest.approx(exact, abs=0.15)

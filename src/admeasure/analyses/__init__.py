@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from admeasure.analyses.infer import Inferred, combine, infer
+from admeasure.analyses.combine import combine
+from admeasure.analyses.infer import Inferred, infer
 from admeasure.analyses.statistics import (
+    Analysis,
     Correlation,
     LinearRegression,
     LogisticRegression,
     Mean,
     MeanDifference,
+    Variable,
 )
 
 __all__ = [
+    "Analysis",
     "Correlation",
     "Inferred",
     "LinearRegression",
     "LogisticRegression",
     "Mean",
     "MeanDifference",
+    "Variable",
     "combine",
     "infer",
 ]

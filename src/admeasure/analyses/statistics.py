@@ -4,14 +4,16 @@ A variable is the name of a column of numbers or days, each value put at the mid
 conditions as those of `answer`: 1 where a row meets them all and 0 where not. Rows in which a
 variable has no value (`missing`, `other`) are left out.
 
-The variance from sampling is that of as many independent rows as the model has, by the influence of
-a row on the statistic: for a statistic that solves Σ ψ(row) = 0 with slope A it is A⁻¹ B A⁻ᵀ, B the
-sum of ψψᵀ (Huber 1967). A regression on more columns than fit one table knows the moments of pairs
-alone, and takes the spread of its errors to be the same everywhere.
+A statistic that solves Σ ψ(row) = 0 with slope A moves by A⁻¹ ψ(row) where one row is added, its
+*influence*, a function of the row's cell. The variance from sampling is that of as many independent
+rows as the model has, A⁻¹ B A⁻ᵀ with B the sum of ψψᵀ (Huber 1967). A regression on more columns
+than fit one table knows the moments of pairs alone: its influence is a sum over pairs, and it takes
+the spread of its errors to be the same everywhere.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
@@ -35,21 +37,25 @@ MOST_CELLS = 1 << 20
 NEWTON_STEPS = 50
 
 
+Influence = tuple[Columns, np.ndarray]
+"""A function of the cells of these columns for each value of a statistic: axis 0 is the value."""
+
+
 @dataclass(frozen=True, eq=False)
 class PointEstimates:
-    """Values of a statistic by name, and their variances from sampling."""
+    """Values of a statistic by name, their variances from sampling, and how far a row of each cell
+    would move them: the sum of the functions in `influence`. Whatever the rows, the values lie
+    between the two of `within`."""
 
     names: tuple[str, ...]
     values: np.ndarray
     sampling: np.ndarray
+    influence: tuple[Influence, ...]
+    within: tuple[float, float] = (-math.inf, math.inf)
 
 
 class Analysis(Protocol):
     """A statistic of the rows of a table."""
-
-    def together(self, schema: Schema) -> list[Columns]:
-        """Sets of columns, each of which a measurement must hold."""
-        ...
 
     def compute(self, schema: Schema, model: Model) -> PointEstimates: ...
 
@@ -61,14 +67,12 @@ class Mean:
     variable: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def together(self, schema: Schema) -> list[Columns]:
-        return [_columns(schema, [self.variable], [self.where])]
-
     def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        weights, (x,), (inside,) = _cells(schema, model, [self.variable], [self.where])
-        value, influence = _mean(weights, x, inside)
-        name = _name(self.variable)
-        return PointEstimates((name,), np.array([value]), np.array([weights @ influence**2]))
+        cells = _cells(schema, model, [self.variable], [self.where])
+        (x,), (inside,) = cells.values, cells.inside
+        value, influence = _mean(cells.weights, x, inside)
+        ends = float(x.min()), float(x.max())
+        return cells.estimates((_name(self.variable),), [value], influence[None], ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +83,11 @@ class MeanDifference:
     group: Mapping[str, Any]
     other: Mapping[str, Any]
 
-    def together(self, schema: Schema) -> list[Columns]:
-        return [_columns(schema, [self.variable], [self.group, self.other])]
-
     def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        groups = [self.group, self.other]
-        weights, (x,), (one, two) = _cells(schema, model, [self.variable], groups)
-        (a, of_a), (b, of_b) = (_mean(weights, x, inside) for inside in (one, two))
-        variance = weights @ (of_a - of_b) ** 2
-        return PointEstimates((_name(self.variable),), np.array([a - b]), np.array([variance]))
+        cells = _cells(schema, model, [self.variable], [self.group, self.other])
+        (x,) = cells.values
+        (a, of_a), (b, of_b) = (_mean(cells.weights, x, inside) for inside in cells.inside)
+        return cells.estimates((_name(self.variable),), [a - b], (of_a - of_b)[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,10 @@ class Correlation:
     two: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def together(self, schema: Schema) -> list[Columns]:
-        return [_columns(schema, [self.one, self.two], [self.where])]
-
     def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        weights, x, (inside,) = _cells(schema, model, [self.one, self.two], [self.where])
-        w = weights * inside
+        cells = _cells(schema, model, [self.one, self.two], [self.where])
+        x, (inside,) = cells.values, cells.inside
+        w = cells.weights * inside
         total = w.sum()
         z = x - (x @ w / total)[:, None]
         spread = np.sqrt(z**2 @ w / total)
@@ -111,9 +109,9 @@ class Correlation:
             raise UsageError("A variable has one value only in these rows, and no correlation.")
         z = z / spread[:, None]
         r = float((z[0] * z[1]) @ w / total)
-        influence = (z[0] * z[1] - r * (z**2).sum(axis=0) / 2) / total
+        influence = inside * (z[0] * z[1] - r * (z**2).sum(axis=0) / 2) / total
         name = f"{_name(self.one)}, {_name(self.two)}"
-        return PointEstimates((name,), np.array([r]), np.array([w @ influence**2]))
+        return cells.estimates((name,), [r], influence[None], (-1.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,41 +122,50 @@ class LinearRegression:
     of: Variable
     on: Sequence[Variable]
 
-    def together(self, schema: Schema) -> list[Columns]:
-        variables = [self.of, *self.on]
-        if not _all_have_values(schema, variables):
-            return [_columns(schema, variables, [])]
-        pairs = combinations_with_replacement(variables, 2)
-        return list(dict.fromkeys(_columns(schema, pair, []) for pair in pairs))
-
     def compute(self, schema: Schema, model: Model) -> PointEstimates:
         variables = [self.of, *self.on]
         whole = schema.domain.cells(_columns(schema, variables, [])) <= MOST_CELLS
         if not whole and _all_have_values(schema, variables):
             return self._of_pairs(schema, model)
-        weights, values, _ = _cells(schema, model, variables, [])
-        y, x = values[0], np.vstack([np.ones(len(weights)), values[1:]])
+        cells = _cells(schema, model, variables, [])
+        weights, y = cells.weights, cells.values[0]
+        x = np.vstack([np.ones(len(weights)), cells.values[1:]])
         inverse = _inverse((x * weights) @ x.T)
         found = inverse @ (x * weights) @ y
-        score = x * (y - found @ x)
-        variance = inverse @ ((score * weights) @ score.T) @ inverse
-        return PointEstimates(_terms(self.on), found, np.diag(variance))
+        return cells.estimates(_terms(self.on), found, inverse @ (x * (y - found @ x)))
 
     def _of_pairs(self, schema: Schema, model: Model) -> PointEstimates:
         variables = [self.of, *self.on]
         count = len(variables)
+        # Of pairs of variables; a pair of one variable stands for itself too.
+        pairs = {
+            (i, j): _cells(schema, model, [variables[i], variables[j]], [])
+            for i, j in combinations_with_replacement(range(count), 2)
+        }
         moments = np.full((count + 1, count + 1), model.total)
-        for i, j in combinations_with_replacement(range(count), 2):
-            pair = [variables[i], variables[j]]
-            weights, (a, b), _ = _cells(schema, model, pair, [])
-            moments[i + 1, j + 1] = moments[j + 1, i + 1] = weights @ (a * b)
+        for (i, j), cells in pairs.items():
+            a, b = cells.values
+            moments[i + 1, j + 1] = moments[j + 1, i + 1] = cells.weights @ (a * b)
             if i == j:
-                moments[0, i + 1] = moments[i + 1, 0] = weights @ a
+                moments[0, i + 1] = moments[i + 1, 0] = cells.weights @ a
         x = [0, *range(2, count + 1)]
         inverse = _inverse(moments[np.ix_(x, x)])
         found = inverse @ moments[x, 1]
         rest = (moments[1, 1] - found @ moments[x, 1]) / model.total
-        return PointEstimates(_terms(self.on), found, np.diag(inverse) * max(rest, 0.0))
+        # x (y - found x) as a sum over pairs: a row for each coefficient, axes as those of moments.
+        part = np.zeros((len(x), count + 1, count + 1))
+        part[:, x, 1] = inverse
+        part[np.ix_(range(len(x)), x, x)] -= inverse[:, :, None] * found
+        influence: list[Influence] = [((), part[:, 0, 0])]
+        for (i, j), cells in pairs.items():
+            a, b = cells.values
+            both = part[:, i + 1, j + 1] + (part[:, j + 1, i + 1] if i != j else 0.0)
+            told = np.outer(both, a * b)
+            if i == j:
+                told += np.outer(part[:, 0, i + 1] + part[:, i + 1, 0], a)
+            influence.append((cells.columns, cells.spread(told)))
+        variance = np.diag(inverse) * max(rest, 0.0)
+        return PointEstimates(_terms(self.on), found, variance, tuple(influence))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +176,9 @@ class LogisticRegression:
     of: Mapping[str, Any]
     on: Sequence[Variable]
 
-    def together(self, schema: Schema) -> list[Columns]:
-        return [_columns(schema, [self.of, *self.on], [])]
-
     def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        weights, values, _ = _cells(schema, model, [self.of, *self.on], [])
-        y, raw = values[0], values[1:]
+        cells = _cells(schema, model, [self.of, *self.on], [])
+        weights, y, raw = cells.weights, cells.values[0], cells.values[1:]
         # In units of each variable's own spread, so that one step length suits all of them.
         centre = raw @ weights / weights.sum()
         spread = np.sqrt((raw - centre[:, None]) ** 2 @ weights / weights.sum())
@@ -192,11 +196,9 @@ class LogisticRegression:
                 "The variables tell exactly which rows meet the conditions, or nearly, and a "
                 "logistic regression has no coefficients then. Leave one out."
             )
-        score = x * (y - p)
         back = np.diag(np.append(1.0, 1 / spread))
         back[0, 1:] = -centre / spread
-        variance = back @ inverse @ ((score * weights) @ score.T) @ inverse @ back.T
-        return PointEstimates(_terms(self.on), back @ beta, np.diag(variance))
+        return cells.estimates(_terms(self.on), back @ beta, back @ inverse @ (x * (y - p)))
 
 
 def _terms(on: Sequence[Variable]) -> tuple[str, ...]:
@@ -228,14 +230,41 @@ def _all_have_values(schema: Schema, variables: Sequence[Variable]) -> bool:
     return all(column.levels == column.regular for column in named)
 
 
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Cells in which all variables have a value: rows in them, the variables' values, and for each
+    group whether they are inside. `kept` says which they are of all cells of the columns."""
+
+    columns: Columns
+    kept: np.ndarray
+    weights: np.ndarray
+    values: np.ndarray
+    inside: np.ndarray
+
+    def spread(self, found: np.ndarray) -> np.ndarray:
+        """Over all cells of the columns: a row without a value moves nothing."""
+        whole = np.zeros((len(found), *self.kept.shape))
+        whole[:, self.kept] = found
+        return whole
+
+    def estimates(
+        self,
+        names: tuple[str, ...],
+        values: Sequence[float] | np.ndarray,
+        influence: np.ndarray,
+        within: tuple[float, float] = (-math.inf, math.inf),
+    ) -> PointEstimates:
+        sampling = influence**2 @ self.weights
+        told = ((self.columns, self.spread(influence)),)
+        return PointEstimates(names, np.asarray(values, dtype=float), sampling, told, within)
+
+
 def _cells(
     schema: Schema,
     model: Model,
     variables: Sequence[Variable],
     groups: Sequence[Mapping[str, Any]],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cells in which all variables have a value: rows in them, the variables' values, and for each
-    group whether they are inside."""
+) -> _Cells:
     columns = _columns(schema, variables, groups)
     if schema.domain.cells(columns) > MOST_CELLS:
         raise ResourceError(
@@ -245,8 +274,9 @@ def _cells(
     (table,) = model.marginals([columns])
     values = np.array([_values(schema, v, columns, table.shape) for v in variables])
     inside = [_met(schema, group, columns) if group else np.ones(table.shape) for group in groups]
-    kept = np.isfinite(values).all(axis=0) & (table > 0)
-    return table[kept], values[:, kept], np.array([i[kept] for i in inside])
+    kept = np.asarray(np.isfinite(values).all(axis=0))
+    weights = np.maximum(table[kept], 0.0)
+    return _Cells(columns, kept, weights, values[:, kept], np.array([i[kept] for i in inside]))
 
 
 def _values(

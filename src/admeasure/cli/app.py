@@ -20,6 +20,7 @@ from admeasure.cli.arguments import (
     Show,
     WorkloadText,
 )
+from admeasure.cli.infer import infer
 from admeasure.cli.ledger import ledger
 from admeasure.cli.spending import EXTRA, fit, plan, screen
 from admeasure.cli.study import study
@@ -213,6 +214,9 @@ def answer(
 
     asked = statistics_of(mean or [], total or [], median or [], quantile, where)
     show(release, queries, confidence, conclusions, asked, json=json)
+
+
+app.command()(infer)
 
 
 @app.command()

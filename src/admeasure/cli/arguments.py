@@ -62,8 +62,8 @@ Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
 
 
-def conditions(where: str | None) -> dict[str, Any]:
+def conditions(where: str | None, option: str = "--where") -> dict[str, Any]:
     """What `--where` says, as a query file would."""
     from admeasure.untrusted import parse_toml  # late: `--help` reads no file
 
-    return parse_toml(f"where = {{{where or ''}}}", "--where", WorkloadError)["where"]
+    return parse_toml(f"where = {{{where or ''}}}", option, WorkloadError)["where"]

@@ -36,6 +36,7 @@ OPEN = 8
 RANKED = 3000
 """The most marginals of a workload that are ranked; of a larger one every n-th is."""
 RANKED_SHOWN = 60
+CORRELATIONS_SHOWN = 30
 PAIRED = 40
 """The most columns in the map of pairs."""
 ROUNDS_SHOWN = 200

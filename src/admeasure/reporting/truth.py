@@ -29,6 +29,16 @@ from admeasure.reporting.facts import (
     cramers_v,
     evenly,
 )
+from admeasure.reporting.likeness import (
+    CorrelationTruth,
+    NewBySize,
+    NewCombination,
+    NewInMarginal,
+    correlations,
+    largest,
+    new_in,
+)
+from admeasure.reporting.likeness import by_size as new_by_size
 from admeasure.workload.history import parse_future
 
 CELLS_SHOWN = 20
@@ -122,6 +132,9 @@ class TruthFacts:
     """The distance between the true dependence and the release's."""
     violations: tuple[Violation, ...]
     future: tuple[FutureMarginals, ...]
+    correlations: tuple[CorrelationTruth, ...]
+    new_by_size: tuple[NewBySize, ...]
+    new_largest: tuple[NewCombination, ...]
 
     @property
     def dots(self) -> list[Dot]:
@@ -142,7 +155,7 @@ def look(
     """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
     rows = int(truth([()])[0])
     errors = compare(truth, release.model.marginals, release.workload, release.schema.domain)
-    marginals, by_size, cells = _marginals(release, truth, rows, ranked)
+    marginals, by_size, cells, new = _marginals(release, truth, rows, ranked)
     true_pairs = _true_pairs(truth, pairs)
     return TruthFacts(
         rows=rows,
@@ -155,17 +168,23 @@ def look(
         apart=_apart(pairs, true_pairs),
         violations=_violations(release, truth),
         future=tuple(_future(release, truth)),
+        correlations=correlations(release, truth),
+        new_by_size=new_by_size(new),
+        new_largest=largest(new),
     )
 
 
 def _marginals(
     release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
-) -> tuple[tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellTruth, ...]]:
+) -> tuple[
+    tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellTruth, ...], list[NewInMarginal]
+]:
     bounds = {r.columns: r.error for r in ranked}
     workload = set(release.workload.marginals())
     marginals: list[TrueMarginal] = []
     sizes: dict[int, list[tuple[float, float, int]]] = {}
     cells: list[CellTruth] = []
+    new: list[NewInMarginal] = []
     chosen = [*bounds, *evenly([c for c in release.workload.closure() if c not in bounds], RANKED)]
     for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
         sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
@@ -175,12 +194,14 @@ def _marginals(
             error = float(apart.sum())
             squares = float(np.square(apart).sum())
             sizes.setdefault(len(columns), []).append((error, squares, apart.size))
+            new.append(new_in(release.schema, columns, counts, believed))
             if columns in workload:
                 marginals.append(TrueMarginal(columns, error, bounds.get(columns)))
                 cells += _worst_cells(release, columns, true, other)
                 cells = sorted(cells, key=lambda c: (-c.error, c.where))[:CELLS_SHOWN]
     by_size = tuple(_by_size(k, found) for k, found in sorted(sizes.items()))
-    return tuple(sorted(marginals, key=lambda m: (-m.error, m.columns))), by_size, tuple(cells)
+    worst = tuple(sorted(marginals, key=lambda m: (-m.error, m.columns)))
+    return worst, by_size, tuple(cells), new
 
 
 def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:

@@ -1,0 +1,171 @@
+"""`infer`: means, proportions, correlations and regressions with intervals, which cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admeasure.cli.arguments import Confidence, Json, ReleasePath, conditions
+from admeasure.errors import UsageError
+
+if TYPE_CHECKING:
+    from admeasure.analyses import Analysis, Variable
+    from admeasure.release import Release
+
+
+def infer(
+    release: ReleasePath,
+    mean: Annotated[
+        list[str] | None,
+        typer.Option("--mean", metavar="V", help="The mean of a column; of conditions, the share."),
+    ] = None,
+    difference: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option(
+            "--difference",
+            metavar="V GROUP OTHER",
+            help="The mean in one group less that in another: age \"sex = 'F'\" \"sex = 'M'\".",
+        ),
+    ] = None,
+    correlation: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--correlation", metavar="V V", help="Pearson's correlation."),
+    ] = None,
+    linear: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--linear", metavar="FORMULA", help="Least squares: \"hours ~ age + sex = 'F'\"."
+        ),
+    ] = None,
+    logistic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--logistic", metavar="FORMULA", help="Log odds: \"income = '>50K' ~ age + hours\"."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITIONS", help="For --mean and --correlation."),
+    ] = None,
+    confidence: Confidence = 0.95,
+    *,
+    json: Json = False,
+) -> None:
+    """Estimates with intervals for the table and for the population. Costs no budget.
+
+    V is a column of numbers or days, or conditions: 1 where a row meets them all, else 0.
+    """
+    from admeasure.release import Release
+
+    asked = _asked(mean or (), difference, correlation, linear or (), logistic or (), where)
+    _show(Release.load(release), asked, confidence, json=json)
+
+
+def _asked(
+    means: Sequence[str],
+    difference: tuple[str, str, str] | None,
+    correlation: tuple[str, str] | None,
+    linear: Sequence[str],
+    logistic: Sequence[str],
+    where: str | None,
+) -> list[tuple[str, Analysis]]:
+    """The statistics that the options name, with their kinds."""
+    from admeasure import analyses
+
+    met = conditions(where)
+    asked: list[tuple[str, Analysis]] = [
+        ("mean", analyses.Mean(_variable(v, "--mean"), met)) for v in means
+    ]
+    if difference is not None:
+        of = _variable(difference[0], "--difference")
+        one, other = (conditions(group, "--difference") for group in difference[1:])
+        asked.append(("difference", analyses.MeanDifference(of, one, other)))
+    if correlation is not None:
+        a, b = (_variable(v, "--correlation") for v in correlation)
+        asked.append(("correlation", analyses.Correlation(a, b, met)))
+    if met and not asked:
+        raise UsageError("--where is for --mean and --correlation. Name one.")
+    for text in linear:
+        asked.append(("linear", analyses.LinearRegression(*_formula(text, "--linear"))))
+    for text in logistic:
+        of, on = _formula(text, "--logistic")
+        if isinstance(of, str):
+            raise UsageError(f"A logistic regression is of conditions. Write {of} = … for {of}.")
+        asked.append(("logistic", analyses.LogisticRegression(of, on)))
+    if not asked:
+        raise UsageError("There is nothing to estimate. Name a statistic, such as --mean COLUMN.")
+    return asked
+
+
+def _show(
+    release: Release, asked: Sequence[tuple[str, Analysis]], confidence: float, *, json: bool
+) -> None:
+    from admeasure import analyses
+    from admeasure.terminal.console import banner, say, say_json, table
+
+    found = [
+        (kind, one)
+        for kind, analysis in asked
+        for one in analyses.infer(release, analysis, confidence=confidence)
+    ]
+    stamp = release.certificate.stamp
+    if json:
+        estimates = [{"statistic": kind, **asdict(one)} for kind, one in found]
+        say_json({"stamp": stamp, "confidence": confidence, "estimates": estimates})
+        return
+    if stamp:
+        banner(stamp)
+    lines = [
+        [kind, one.name, *(f"{x:,.5g}" for x in (one.value, *one.noise, *one.noise_and_sampling))]
+        for kind, one in found
+    ]
+    titles = ["statistic", "of", "estimate", "table from", "to", "population from", "to"]
+    for line in table(titles, lines):
+        say(line)
+    say()
+    say(
+        f"At {100 * confidence:g}%. For the table's own value the intervals allow for noise; for "
+        "the population, of which the table's rows are an independent sample, for sampling too. "
+        "They are measured to hold, not proved; those of `admeasure answer` are proved."
+    )
+    widened = dict.fromkeys(f"{kind} {one.name}" for kind, one in found if one.unmeasured)
+    if widened:
+        say(f"Wider, since columns were not measured together: {'; '.join(widened)}.")
+
+
+def _variable(text: str, option: str) -> Variable:
+    return conditions(text, option) if "=" in text else text.strip()
+
+
+def _formula(text: str, option: str) -> tuple[Variable, Sequence[Variable]]:
+    """`of ~ on + on`, apart from what stands in quotes."""
+    sides = _split(text, "~")
+    if len(sides) != 2 or not all(side.strip() for side in sides):
+        raise UsageError(f"{option} needs what is explained, ~, and by what: hours ~ age + height.")
+    of, on = sides
+    terms = _split(on, "+")
+    if not all(term.strip() for term in terms):
+        raise UsageError(f"{option}: a variable is missing beside a +.")
+    return _variable(of, option), [_variable(term, option) for term in terms]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """The parts between marks that are not inside quotes.
+
+    >>> _split("income = '>50K+' ~ age", "~")
+    ["income = '>50K+' ", ' age']
+    >>> _split("a = '1+' + b", "+")
+    ["a = '1+' ", ' b']
+    """
+    parts, quote = [""], ""
+    for letter in text:
+        if letter == mark and not quote:
+            parts.append("")
+            continue
+        if letter in "'\"" and quote in ("", letter):
+            quote = "" if quote else letter
+        parts[-1] += letter
+    return parts
