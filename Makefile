@@ -6,6 +6,7 @@
 #   make audit   the attacks on the guarantee, all of them, with the count of each; an hour or more
 #   make docs    the documentation as a site that works from the file system: site/index.html
 #   make bench   the benchmarks that need no data; see benchmarks/ for the others
+#   make papers  the papers' tables and figures by our code; ARGS=--list says how long they take
 #   make clean   remove what these made
 #
 # VENV=… puts the environment elsewhere, PYTHON=… chooses the interpreter.
@@ -19,7 +20,7 @@ FIND = for p in $(CANDIDATES); do if command -v $$p >/dev/null 2>&1 && \
 PYTHON ?= $(shell $(FIND))
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo docs test quick style audit bench clean
+.PHONY: demo docs test quick style audit bench papers clean
 
 demo: $(VENV)/.installed
 	rm -rf demo-release
@@ -51,6 +52,9 @@ audit: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py
+
+papers: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/papers $(ARGS)
 
 clean:
 	rm -rf demo-release site dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,11 +2,11 @@
 
     python benchmarks/aim.py --tables adult,fire --epsilons 0.1,1 --mechanisms aim,mst --seeds 5
     python benchmarks/aim.py --table       # what was run so far, as a table
-    python benchmarks/aim.py --figures     # Figures 1 to 4 of the paper from it, as pictures
     python benchmarks/aim.py --bounds      # FIRE at epsilon 10: bounds against true errors
 
 Every run is a process of its own and leaves a line in benchmarks/results/aim.jsonl; a case that
-has one is not run again (`--again` does). NOT PRIVATE: seeded noise, true errors.
+has one is not run again (`--again` does). `benchmarks/papers` runs the paper's own experiments and
+draws them. NOT PRIVATE: seeded noise, true errors.
 """
 
 from __future__ import annotations
@@ -234,7 +234,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=3600, help="seconds for one run")
     parser.add_argument("--again", action="store_true", help="run what has a result, too")
     parser.add_argument("--table", action="store_true", help="print all results and stop")
-    parser.add_argument("--figures", action="store_true", help="draw all results and stop")
     parser.add_argument("--bounds", action="store_true", help="FIRE at epsilon 10, bounds")
     return parser.parse_args()
 
@@ -252,17 +251,11 @@ def cases_of(given: argparse.Namespace) -> list[Case]:
 def main() -> None:
     given = arguments()
     print(STAMP)
-    if given.table or given.figures:
+    if given.table:
         records = list(RUNS.read().values())
         if not records:
             sys.exit(f"Nothing was run yet: {RUNS.path} is not there.")
-        if given.table:
-            print("\n".join(table_lines(records)))
-        if given.figures:
-            from aim_figures import draw
-
-            for path in draw(records, POINTS, _name, RESULTS):
-                print(path)
+        print("\n".join(table_lines(records)))
         return
     if given.bounds:
         given.tables, given.epsilons, given.mechanisms = "fire", "10", "aim"

@@ -6,7 +6,6 @@ errors against the true tables.
     python benchmarks/gem.py speed                       time of the marginal trick, epsilon 1
     python benchmarks/gem.py speed --paper               and of the paper's single-query setting
     python benchmarks/gem.py table                       what was run so far
-    python benchmarks/gem.py figures                     errors against epsilon, as in the paper
 
 Every run is a process of its own and leaves a line in benchmarks/results/gem.jsonl; a case that has
 one is not run again (`--again` does). Each keeps to one core. On a GPU all jobs share it; memory is
@@ -25,7 +24,6 @@ import statistics
 import time
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,53 +215,10 @@ def spread(records: list[Record], field: str) -> float:
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
 
 
-def figures(records: list[Record]) -> list[Path]:
-    """Errors against epsilon, one figure for each table; where a best-mixture error is known, no
-    reweighting of the public rows gets below it."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    bounds = RESULTS / "best_mixture.json"
-    known = json.loads(bounds.read_text()) if bounds.exists() else {}
-    drawn = []
-    for table in sorted({r["table"] for r in records}):
-        mine = [r for r in records if r["table"] == table and "error" not in r]
-        if not mine:
-            continue
-        figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), constrained_layout=True)
-        for axis, (metric, label) in zip(axes, METRICS.items(), strict=True):
-            for mechanism in sorted({r["mechanism"] for r in mine}):
-                runs = [r for r in mine if r["mechanism"] == mechanism]
-                at = sorted({r["epsilon"] for r in runs})
-                groups = [[r for r in runs if r["epsilon"] == e] for e in at]
-                errors = [0.0 if len(g) < 2 else spread(g, metric) for g in groups]
-                axis.errorbar(
-                    at, [mean(g, metric) for g in groups], errors, marker="o", label=mechanism
-                )
-            axis.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=label)
-            shown = sorted({r["epsilon"] for r in mine})
-            axis.set_xticks(shown, [f"{e:g}" for e in shown], minor=False)
-            axis.set_xticks([], minor=True)
-        for candidate in PAIRS.get(table, ()):
-            if f"{table}/{candidate}" in known:
-                level = known[f"{table}/{candidate}"]["error"]
-                axes[0].axhline(level, ls="--", color="grey", label=f"best mixture, {candidate}")
-        axes[0].legend(fontsize=7)
-        figure.suptitle(f"{table}: NOT PRIVATE, seeded runs against the true table", fontsize=9)
-        drawn.append(RESULTS / f"gem-{table}.png")
-        figure.savefig(drawn[-1], dpi=90)
-        plt.close(figure)
-    return drawn
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     numbers = lambda text: [float(x) for x in text.split(",")]  # noqa: E731
-    parser.add_argument(
-        "what", nargs="?", choices=["adult", "pairs", "mixtures", "speed", "table", "figures"]
-    )
+    parser.add_argument("what", nargs="?", choices=["adult", "pairs", "mixtures", "speed", "table"])
     parser.add_argument("--epsilons", type=numbers, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
@@ -291,8 +246,7 @@ def main() -> None:
             record = run_one(Case("adult", "all-3way", 1.0, mechanism, 0, 0))
             print(json.dumps({"mechanism": mechanism, **record}), flush=True)
     else:
-        records = list(RUNS.read().values())
-        print("\n".join(table_lines(records)) if given.what == "table" else figures(records))
+        print("\n".join(table_lines(list(RUNS.read().values()))))
 
 
 if __name__ == "__main__":

@@ -19,16 +19,18 @@ from common import data_folder
 Codes = dict[str, np.ndarray]
 
 INCOME_EDGES = [1, 10_000, 20_000, 35_000, 50_000, 75_000, 100_000, 150_000]
-FIPS = {"PA": 42, "OH": 39, "NY": 36, "HI": 15, "PR": 72}
+FIPS = {"PA": 42, "NJ": 34, "OH": 39, "NY": 36, "HI": 15, "PR": 72}
 PAIRS = {
     "ma2019": ("nist_ma2019", ("nist_ma2018", "nist_national2018")),
     "pa18": ("PA", ("OH", "NY", "HI", "PR")),
+    "nj18": ("NJ", ("OH", "NY", "HI", "PR")),
     "pa18small": ("PA", ("OH", "NY", "HI")),
     "ct2021": ("acs_ct_2021", ("acs_ct_2019",)),
 }
 WORKLOADS = {
     "ma2019": "random:256:3way:seed=0",
     "pa18": "all-3way",
+    "nj18": "all-3way",
     "pa18small": "all-3way",
     "ct2021": "random:512:3way",
 }
@@ -49,7 +51,7 @@ class Pair:
 
 def pair(name: str) -> Pair:
     private, candidates = PAIRS[name]
-    read = _income if name.startswith("pa18") else survey
+    read = _income if name.startswith(("pa18", "nj18")) else survey
     levels, rows = read(private)
     found = Pair(levels, rows, {c: read(c)[1] for c in candidates})
     return _small(found) if name == "pa18small" else found

@@ -4,12 +4,13 @@
     python benchmarks/reweighting.py --pairs               # PMW-Pub from good and poor public data
     python benchmarks/reweighting.py --screen              # do noisy screenings rank as truth does?
     python benchmarks/reweighting.py --speed               # the three stated speeds
-    python benchmarks/reweighting.py --table --figures     # what was run so far
+    python benchmarks/reweighting.py --table               # what was run so far
 
 Every run is a process of its own, `--jobs` at a time, and leaves a line in
 benchmarks/results/reweighting.jsonl; a case that has one is not run again (`--again` does). A
 mechanism without `rounds` takes its default number, which follows from the budget and the number of
-rows. NOT PRIVATE: seeded noise, true errors.
+rows. `benchmarks/papers` runs the papers' own experiments and draws them. NOT PRIVATE: seeded
+noise, true errors.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one run")
     parser.add_argument("--again", action="store_true", help="run what has a result, too")
-    for what in ("adult", "pairs", "mixtures", "screen", "speed", "table", "figures"):
+    for what in ("adult", "pairs", "mixtures", "screen", "speed", "table"):
         parser.add_argument(f"--{what}", action="store_true")
     return parser.parse_args()
 
@@ -265,19 +266,13 @@ def main() -> None:
             print(line, flush=True)
     if given.speed:
         speeds()
-    if given.table or given.figures:
+    if given.table:
         records = list(RUNS.read().values())
         if not records:
             sys.exit(f"Nothing was run yet: {RUNS.path} is not there.")
-        if given.table:
-            print("\n".join(table_lines(records)))
-            for metric in ("max_error", "mean_error", "rmse"):
-                print("\n".join(summary_lines(records, metric)))
-        if given.figures:
-            from reweighting_figures import draw
-
-            for path in draw(records, mixtures(given.tables), RESULTS):
-                print(path)
+        print("\n".join(table_lines(records)))
+        for metric in ("max_error", "mean_error", "rmse"):
+            print("\n".join(summary_lines(records, metric)))
 
 
 if __name__ == "__main__":

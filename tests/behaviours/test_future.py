@@ -111,6 +111,8 @@ def test_augmenting_adds_new_queries_of_the_same_kinds() -> None:
         ("history:normal:1of3:5", "no distribution of columns 'normal'"),
         ("history:zipf:1of3", "is written like"),
         ("history:zipf:1of3:5:sed=1", "does not belong"),
+        ("history:zipf:1of3:5:ratio=0.5", "geometric"),
+        ("history:geometric:1of3:5:ratio=1.5", "between 0 and 1"),
     ],
 )
 def test_a_history_that_makes_no_sense_is_refused(text: str, message: str) -> None:

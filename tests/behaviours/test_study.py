@@ -18,6 +18,7 @@ import pytest
 from admeasure.cli.run import run
 from admeasure.evaluation import compare
 from admeasure.mechanisms import build
+from admeasure.privacy.convert import epsilon_of, epsilon_of_loose
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
@@ -115,6 +116,42 @@ def test_rows_are_judged_where_the_plan_says_so(plan: Path) -> None:
     drawn = MemorySource.from_codes(codes, schema)
     errors = compare(open_source(data, schema).counts, drawn.counts, workload, schema.domain)
     assert row["workload_error"] == errors.workload_error
+
+
+def test_a_mechanism_without_rows_is_judged_by_its_answers_beside_the_others(plan: Path) -> None:
+    text = PLAN.replace("[study]", '[study]\njudge = "rows"').replace("= 2", "= [3]")
+    plan.write_text(text + '[[mechanism]]\nname = "gaussian"\n')
+    rows, answers = study(plan, plan.with_name("r.jsonl"), jobs=1).rows
+    assert (rows["judged"], answers["judged"]) == ("rows", "answers")
+    schema, data = Schema.load(plan.with_name("schema.toml")), plan.with_name("toy.csv")
+    workload = parse_workload("all-2way", schema.domain)
+    given = {"workload": workload, "mechanism": build("gaussian")}
+    release = fit(data, schema, epsilon=1.0, delta=1e-9, seed=3, **given)
+    truth = open_source(data, schema).counts
+    errors = compare(truth, release.model.marginals, workload, schema.domain)
+    assert answers["workload_error"] == errors.workload_error
+
+
+def test_delta_of_the_tables_rows_and_the_loose_conversion_spend_what_they_say(plan: Path) -> None:
+    rule = '[study]\ndelta = "1/n^2"\nconversion = "loose"'
+    plan.write_text(PLAN.replace("[study]", rule).replace("= 2", "= [3]"))
+    (row,) = study(plan, plan.with_name("r.jsonl"), jobs=1).rows
+    assert (row["delta"], row["conversion"]) == (1 / 300**2, "loose")
+    # rho + 2 sqrt(rho log(1/delta)) = 1 by bisection, not by the closed form
+    low, high = 0.0, 1.0
+    for _ in range(80):
+        rho = (low + high) / 2
+        low, high = (rho, high) if epsilon_of_loose(rho, 1 / 300**2) < 1 else (low, rho)
+    schema, data = Schema.load(plan.with_name("schema.toml")), plan.with_name("toy.csv")
+    workload = parse_workload("all-2way", schema.domain)
+    given = {"workload": workload, "mechanism": build("independent")}
+    asked = epsilon_of(low, 1 / 300**2)
+    assert asked < 1
+    release = fit(data, schema, epsilon=asked, delta=1 / 300**2, seed=3, **given)
+    assert release.certificate.rho == pytest.approx(low, rel=1e-9)
+    truth = open_source(data, schema).counts
+    errors = compare(truth, release.model.marginals, workload, schema.domain)
+    assert row["workload_error"] == pytest.approx(errors.workload_error, rel=1e-9)
 
 
 @pytest.mark.slow

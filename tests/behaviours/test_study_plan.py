@@ -121,6 +121,8 @@ def test_the_plans_of_the_documentation_hold_for_the_bundled_table(tmp_path: Pat
         ("seeds = 3", "seeds = true", "seeds"),
         ("seeds = 3", "seed = 3", "'seed'"),
         ("seeds = 3", "delta = 2", "delta"),
+        ("seeds = 3", 'delta = "1/n"', "delta"),
+        ("seeds = 3", 'conversion = "exact"', "conversion"),
         ("seeds = 3", 'judge = "row"', "judge"),
         ("seeds = 3", "seconds = 0", "time"),
         ("seeds = 3", "megabytes = -5", "memory"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from admeasure.studies import STAMP
+from admeasure.studies.budgets import Conversion, Delta
 from admeasure.studies.lines import Record
 
 Judged = Literal["answers", "rows"]
@@ -48,16 +49,19 @@ class Job:
     options: dict[str, Any]
     """all its options"""
     epsilon: float
-    delta: float
+    delta: Delta
     seed: int
     judge: Judged
     hashes: dict[str, str]
     place: Place
+    conversion: Conversion = "tight"
 
     @property
     def identity(self) -> Record:
         names = ("mechanism", "options", "epsilon", "delta", "seed", "judge", "hashes")
-        return {name: getattr(self, name) for name in names}
+        found = {name: getattr(self, name) for name in names}
+        # The usual one is not named, so that runs recorded before there was another stay known.
+        return found if self.conversion == "tight" else {**found, "conversion": self.conversion}
 
     @cached_property
     def key(self) -> str:
@@ -80,8 +84,9 @@ def is_row(record: Record) -> bool:
     """Whether this is a row of a table of results: all that is read of it is there, and of its
     kind. Measures may be infinite and nothing else may."""
     texts = ("stamp", "key", "table", "workload", "label", "mechanism")
-    numbers = ("epsilon", "delta")
     failed = "failure" in record
+    # Of a run that failed, the rule: its table may never have been read.
+    numbers = ("epsilon",) if failed and record.get("delta") == "1/n^2" else ("epsilon", "delta")
     texts += ("failure", "error") if failed else ("version", "code")
     numbers += () if failed else (*MEASURES, *COSTS)
     return (

@@ -4,7 +4,8 @@
     epsilons = [0.1, 1.0]
     seeds = 5                        # 0 to 4; or a list
     workloads = ["all-2way", "mine.toml"]
-    delta = 1e-9                     # the rest may be left out
+    delta = 1e-9                     # the rest may be left out; or "1/n^2" of the table's rows
+    conversion = "tight"             # of rho; or "loose", as in older papers
     judge = "answers"                # the model's; or "rows": of as many synthetic rows
     seconds = 600                    # limits of one job
     megabytes = 2000
@@ -39,16 +40,25 @@ from admeasure.errors import AdmeasureError, UsageError, WorkloadError
 from admeasure.limits import Limits
 from admeasure.mechanisms import REGISTRY, LearnsFromPublic, build
 from admeasure.planning.mechanism import options_of
-from admeasure.privacy.convert import rho_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources import look
+from admeasure.studies.budgets import Conversion, Delta, delta_for, read_delta, stated
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
 from admeasure.workload.files import tables
 
-STUDY = ("epsilons", "seeds", "workloads", "delta", "judge", "seconds", "megabytes")
+STUDY = (
+    "epsilons",
+    "seeds",
+    "workloads",
+    "delta",
+    "conversion",
+    "judge",
+    "seconds",
+    "megabytes",
+)
 TABLE = ("name", "data", "schema", "public", "workloads")
 MECHANISM = ("name", "options")
 MOST_JOBS = 1_000_000
@@ -84,10 +94,14 @@ def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
     if not isinstance(study, dict):
         raise UsageError("The plan has no [study]. Add one with epsilons, seeds and workloads.")
     _known(study, STUDY, "[study]")
-    delta = _number(study.get("delta", 1e-9), "delta")
+    delta = read_delta(study.get("delta", 1e-9))
+    conversion = study.get("conversion", "tight")
+    if conversion not in get_args(Conversion):
+        raise UsageError(f'conversion must be "tight" or "loose", not {conversion!r}.')
     epsilons = [_number(e, "epsilons") for e in _several(study, "epsilons")]
     for epsilon in epsilons:
-        rho_of(epsilon, delta)  # refuses what is no budget
+        # Refuses what is no budget; how many rows there are does not matter to that.
+        stated(epsilon, delta_for(delta, 1000), conversion)
     seeds, judge = _seeds(study), study.get("judge", "answers")
     if judge not in get_args(Judged):
         raise UsageError(f'judge must be "answers" or "rows", not {judge!r}.')
@@ -98,7 +112,7 @@ def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
         raise UsageError(f"A study has at most {MOST_JOBS:,} jobs. Divide the plan.")
     # The seed changes slowest, so that a study under way has every combination as soon as can be.
     jobs = (
-        _job(seed, *question, *run, epsilon, delta, judge)
+        _job(seed, *question, *run, epsilon, delta, conversion, judge)
         for seed, question, run, epsilon in product(seeds, questions, runs, epsilons)
     )
     return StudyPlan(tuple({job.key: job for job in jobs}.values()), limits)
@@ -113,7 +127,8 @@ def _job(
     mechanism: str,
     given: dict[str, str],
     epsilon: float,
-    delta: float,
+    delta: Delta,
+    conversion: Conversion,
     judge: Judged,
 ) -> Job:
     built = build(mechanism, given)
@@ -133,6 +148,7 @@ def _job(
         judge=judge,
         hashes=hashes,
         place=place,
+        conversion=conversion,
     )
 
 

@@ -26,6 +26,8 @@ COLUMNS = {
     "delta": "DOUBLE",
     "seed": "BIGINT",
     "judge": "VARCHAR",
+    "judged": "VARCHAR",
+    "conversion": "VARCHAR",
     **dict.fromkeys((*MEASURES, *COSTS), "DOUBLE"),
     "rounds": "BIGINT",
     "model_megabytes": "DOUBLE",
@@ -149,6 +151,8 @@ def export_rows(rows: Iterable[Record], path: Path) -> None:
             for row in rows:
                 flat = {name: row.get(name) for name in COLUMNS}
                 flat["options"] = json.dumps(row["options"], sort_keys=True)
+                if isinstance(flat["delta"], str):  # the rule, of a run that failed
+                    flat["delta"] = None
                 file.write(json.dumps(flat) + "\n")
         beside = path.with_name(f".{path.name}.{os.getpid()}.new")
         try:

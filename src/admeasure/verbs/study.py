@@ -17,7 +17,8 @@ from admeasure import __version__
 from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.studies import STAMP
-from admeasure.studies.jobs import MEASURES, Job, code_version, digest
+from admeasure.studies.budgets import delta_for, stated
+from admeasure.studies.jobs import MEASURES, Job, Judged, code_version, digest
 from admeasure.studies.lines import Record
 from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
@@ -108,7 +109,7 @@ def run_job(record: Record) -> Record:
     from admeasure.limits import peak
     from admeasure.mechanisms import build
     from admeasure.schema import Schema
-    from admeasure.sources.open import open_source
+    from admeasure.sources.open import held, open_source
     from admeasure.verbs.fit import fit
     from admeasure.workload import parse_workload
 
@@ -119,14 +120,18 @@ def run_job(record: Record) -> Record:
     for name, hashed in found.items():
         if hashed != job.hashes[name]:
             raise UsageError(f"The {name} was changed after the study began. Run the plan again.")
+    delta = job.delta
+    if delta == "1/n^2":
+        with held(open_source(job.place.data, schema)) as source:
+            delta = delta_for(delta, int(source.counts([()])[0]))
     started, used = time.perf_counter(), time.process_time()
     release = fit(
         job.place.data,
         schema,
         workload=workload,
         mechanism=build(job.mechanism, job.given),
-        epsilon=job.epsilon,
-        delta=job.delta,
+        epsilon=stated(job.epsilon, delta, job.conversion),
+        delta=delta,
         public=job.place.public,
         seed=job.seed,
     )
@@ -137,11 +142,15 @@ def run_job(record: Record) -> Record:
     }
     schema = schema.found_by(release.schema)
     truth = open_source(job.place.data, schema)
-    answers = release.model.marginals if job.judge == "answers" else _rows(release, job)
+    answers, judged = (release.model.marginals, "answers")
+    if job.judge == "rows":
+        answers, judged = _rows(release, job)
     errors = compare(truth.counts, answers, workload, schema.domain)
     return {
         **{name: getattr(errors, name) for name in MEASURES},
         **costs,
+        "delta": delta,
+        "judged": judged,
         "rounds": release.facts["rounds"],
         "model_megabytes": release.facts["model_megabytes"],
         "version": __version__,
@@ -149,11 +158,15 @@ def run_job(record: Record) -> Record:
     }
 
 
-def _rows(release: Release, job: Job) -> Any:
-    """Counts of as many synthetic rows as the release believes the table has."""
+def _rows(release: Release, job: Job) -> tuple[Any, Judged]:
+    """Counts of as many synthetic rows as the release believes the table has; the model's answers
+    where it has no rows, as the papers judge baselines of answers beside the others."""
     from admeasure.verbs.evaluate import counts_of_rows
 
-    return counts_of_rows(release, release.rows, job.seed)
+    try:
+        return counts_of_rows(release, release.rows, job.seed), "rows"
+    except UsageError:
+        return release.model.marginals, "answers"
 
 
 if __name__ == "__main__":

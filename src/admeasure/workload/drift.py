@@ -71,9 +71,11 @@ class Features:
         return canonical(found)
 
 
-def historical(domain: Domain, shape: Shape, order: int = 0) -> Features:
-    """F_H: uniform, 1/i (Zipf) or `RATIO`^i over the columns, in a random order of the seed
+def historical(domain: Domain, shape: Shape, order: int = 0, ratio: float = RATIO) -> Features:
+    """F_H: uniform, 1/i (Zipf) or `ratio`^i over the columns, in a random order of the seed
     `order`."""
+    if not 0 < ratio < 1:
+        raise WorkloadError(f"A geometric distribution's ratio is between 0 and 1, not {ratio:g}.")
     if shape not in SHAPES:
         raise WorkloadError(
             f"There is no distribution of columns {shape!r}. There are: {', '.join(SHAPES)}."
@@ -86,6 +88,6 @@ def historical(domain: Domain, shape: Shape, order: int = 0) -> Features:
     weights = {
         "uniform": [1.0] * d,
         "zipf": [1 / i for i in range(1, d + 1)],
-        "geometric": [RATIO**i for i in range(d)],
+        "geometric": [ratio**i for i in range(d)],
     }[shape]
     return Features(tuple(columns), tuple(w / sum(weights) for w in weights))

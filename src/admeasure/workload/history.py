@@ -3,8 +3,9 @@
 A history is written `history:zipf:1of3:64:seed=0` wherever a workload is: 64 thresholds (at least 1
 of 3 columns) drawn independently from the historical distribution; one drawn twice weighs two. The
 future is written `zipf:1of3:drift=0.2:draws=200:seed=0`. Both take `order=0`, the seed of the order
-in which columns are popular, which history and future must share; `seed` is that of the draws (and
-of the drift). Where r = k the queries are marginals.
+in which columns are popular, and `ratio=0.8`, how much less often the next column of a geometric
+distribution is asked for; history and future must share them. `seed` is that of the draws (and of
+the drift). Where r = k the queries are marginals.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import WorkloadError
 from admeasure.queries import Marginal, Threshold, WorkloadQuery
-from admeasure.workload.drift import SHAPES, Features, Shape, historical
+from admeasure.workload.drift import RATIO, SHAPES, Features, Shape, historical
 from admeasure.workload.workload import Workload
 
 FORM = "history:zipf:1of3:64:seed=0"
@@ -56,8 +58,8 @@ def parse_history(text: str, domain: Domain) -> Workload:
     match = _HISTORY.fullmatch(text)
     if match is None:
         raise WorkloadError(f"A history is written like {FORM}, not {text!r}.")
-    more = _options(match["more"], ("seed", "order"), text)
-    features, r, k = _parts(match, domain, int(more.get("order", 0)))
+    more = _options(match["more"], ("seed", "order", "ratio"), text)
+    features, r, k = _parts(match, domain, more)
     n = int(match["n"])
     if n < 1:
         raise WorkloadError(f"A history of {n} queries is empty. Ask for at least 1.")
@@ -76,8 +78,8 @@ def parse_future(text: str, domain: Domain) -> Future:
     match = _FUTURE.fullmatch(text)
     if match is None:
         raise WorkloadError(f"A future is written like {FUTURE_FORM}, not {text!r}.")
-    more = _options(match["more"], ("drift", "draws", "seed", "order"), text)
-    features, r, k = _parts(match, domain, int(more.get("order", 0)))
+    more = _options(match["more"], ("drift", "draws", "seed", "order", "ratio"), text)
+    features, r, k = _parts(match, domain, more)
     seed, draws = int(more.get("seed", 0)), int(more.get("draws", 200))
     if not 2 <= draws <= MOST_DRAWS:
         raise WorkloadError(f"draws must be at least 2 and at most {MOST_DRAWS:,}; it is {draws}.")
@@ -121,7 +123,9 @@ def augmented(workload: Workload, count: int, domain: Domain, seed: int) -> Work
     return Workload(entries)
 
 
-def _parts(match: re.Match[str], domain: Domain, order: int) -> tuple[Features, int, int]:
+def _parts(
+    match: re.Match[str], domain: Domain, more: Mapping[str, str]
+) -> tuple[Features, int, int]:
     shape, r, k = match["shape"], int(match["r"]), int(match["k"])
     if shape not in SHAPES:
         raise WorkloadError(
@@ -134,7 +138,10 @@ def _parts(match: re.Match[str], domain: Domain, order: int) -> tuple[Features, 
     if not 1 <= r <= k:
         raise WorkloadError(f"{r} of {k}: the first number must be from 1 to {k}.")
     known: Shape = next(s for s in SHAPES if s == shape)
-    return historical(domain, known, order), r, k
+    if "ratio" in more and known != "geometric":
+        raise WorkloadError(f"A ratio belongs to a geometric distribution, not to {known}.")
+    features = historical(domain, known, int(more.get("order", 0)), float(more.get("ratio", RATIO)))
+    return features, r, k
 
 
 def _options(text: str, allowed: tuple[str, ...], whole: str) -> dict[str, str]:
@@ -145,7 +152,7 @@ def _options(text: str, allowed: tuple[str, ...], whole: str) -> dict[str, str]:
             raise WorkloadError(
                 f"{whole!r}: {key}= does not belong there once. Use {', '.join(allowed)}."
             )
-        if key != "drift" and not value.isdecimal():
+        if key not in ("drift", "ratio") and not value.isdecimal():
             raise WorkloadError(f"{whole!r}: {key} is a whole number.")
         if value.count(".") > 1 or value == ".":
             raise WorkloadError(f"{whole!r}: {key} is a number.")

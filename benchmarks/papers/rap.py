@@ -1,0 +1,435 @@
+"""RAP's experiments on workloads that are known (Avent and Korolova 2023, sections 3.4 and 4.3).
+
+Replace one row, delta 1/n², the loose conversion, the largest error of any query, least over T and
+K by mean. Every seed draws its own workload. Reduced runs are of ADULT, with few marginals and 200
+product rows.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from admeasure.privacy.convert import rho_of_loose
+from admeasure.studies.budgets import delta_for
+from common import Record
+from papers import rap_future
+from papers.case import Case, options
+from papers.experiment import (
+    Claim,
+    Experiment,
+    Found,
+    Panel,
+    Point,
+    Runs,
+    Scale,
+    judged,
+    lines,
+    share_judged,
+)
+from papers.tables import table_of
+
+ADULT, LOANS = "adult-rap", "loans-rap"
+T_GRID, K_GRID = (1, 4, 16, 64), (4, 16, 64, 256)
+FEW = ((1, 64), (4, 4), (4, 16), (4, 64), (16, 4), (16, 16))
+"""Of the reduced run: T and K."""
+ERROR = "max_error"
+NO_LOANS = "ADULT alone in the reduced run"
+MOST = 200_000
+"""Targets of a threshold in the reduced run."""
+
+
+def case(table: str, workload: str, name: str, epsilon: float, seed: int, **given: Any) -> Case:
+    return Case(
+        table,
+        workload,
+        name,
+        epsilon,
+        seed,
+        options(**given),
+        neighbours="replace",
+        delta="1/n^2",
+        conversion="loose",
+        judge="present" if name.startswith("rap") else "answers",
+    )
+
+
+def grid(scale: Scale) -> Sequence[tuple[int, int]]:
+    return list(product(T_GRID, K_GRID)) if scale == "full" else FEW
+
+
+def marginals(scale: Scale, kind: str = "random") -> Iterator[Case]:
+    """RAP over its grid, without choosing, and All-0."""
+    full = scale == "full"
+    for table, size, epsilon, seed in product(
+        (ADULT, LOANS) if full else (ADULT,),
+        (1, 4, 16, 64, 256) if full else (4, 16, 64),
+        (0.01, 0.1, 1.0) if full else (0.1, 1.0),
+        range(5 if full else 1),
+    ):
+        workload = f"{kind}:{size}:3way:seed={seed}"
+        rows = 1000 if full else 200
+        for t, k in grid(scale):
+            yield case(table, workload, "rap", epsilon, seed, rounds=t, queries=k,
+                       product_rows=rows)  # fmt: skip
+        yield case(table, workload, "rap", epsilon, seed, measure="all", product_rows=rows)
+        yield case(table, workload, "all-zero", epsilon, seed)
+
+
+def filtered(scale: Scale) -> Iterator[Case]:
+    yield from (c for c in marginals(scale) if _adaptive(c.to_json()))
+    yield from (c for c in marginals(scale, "filtered") if _adaptive(c.to_json()))
+
+
+def thresholds(scale: Scale) -> Iterator[Case]:
+    full = scale == "full"
+    for table, size, epsilon, r, seed in product(
+        (ADULT, LOANS) if full else (ADULT,),
+        (1, 4, 16, 64, 256) if full else (4,),
+        (0.1, 1.0) if full else (0.1,),
+        (1, 2, 3, 4),
+        range(5 if full else 1),
+    ):
+        rule = f"threshold:{r}of4:{size}:seed={seed}" if full else (
+            f"small:{r}of4:{size}:{MOST}:seed={seed}")  # fmt: skip
+        for t, k in grid(scale):
+            yield case(table, rule, "rap", epsilon, seed, rounds=t, queries=k,
+                       product_rows=1000 if full else 200)  # fmt: skip
+        yield case(table, rule, "all-zero", epsilon, seed)
+
+
+def sizes(scale: Scale) -> Iterator[Case]:
+    full = scale == "full"
+    for r, rows, seed in product(
+        (1, 2, 3, 4), (500, 1000, 2000) if full else (50, 200, 500), range(5 if full else 1)
+    ):
+        rule = f"threshold:{r}of4:64:seed={seed}" if full else f"small:{r}of4:4:{MOST}:seed={seed}"
+        for t, k in grid(scale) if full else ((4, 16), (16, 4)):
+            yield case(ADULT, rule, "rap", 0.1, seed, rounds=t, queries=k, product_rows=rows)
+
+
+def speeds(scale: Scale) -> Iterator[Case]:
+    full = scale == "full"
+    for table in (ADULT, LOANS) if full else (ADULT,):
+        for size in (1, 4, 16, 64, 256, 364 if table == ADULT else 1024):
+            if full or size <= 256:
+                yield case(table, f"random:{size}:3way:seed=0", "rap", 0.1, 0, rounds=16, queries=4,
+                           product_rows=1000 if full else 200)  # fmt: skip
+
+
+def _adaptive(record: Record) -> bool:
+    return record["mechanism"] == "rap" and "rounds" in dict(record["options"])
+
+
+def _size(record: Record) -> int:
+    kind, *parts = record["workload"].split(":")
+    return int(parts[0] if kind in ("random", "filtered") else parts[1])
+
+
+def _r(record: Record) -> int:
+    return int(record["workload"].split(":")[1].split("of")[0])
+
+
+def _with(runs: Runs, **fields: Any) -> Runs:
+    """Runs with more fields, each made of the record."""
+    return Runs(tuple({**r, **{k: f(r) for k, f in fields.items()}} for r in runs.records))
+
+
+def line(record: Record) -> str:
+    if record["mechanism"] == "all-zero":
+        return "All-0"
+    return "RAP" if _adaptive(record) else "RAP, not adaptive"
+
+
+def gaussian_error(table: str, queries: float, epsilon: float) -> float:
+    """GM: one noise for each of m queries; the median of the largest of m noises, exactly.
+
+    Its error does not depend on the table, so nothing has to be run: sigma = sqrt(m / (2 rho)) / n,
+    and the largest of m absolute values has the median sigma Φ⁻¹((1 + 2^(-1/m)) / 2).
+    """
+    from scipy.special import ndtri
+
+    rows = table_of(table).rows
+    rho = rho_of_loose(epsilon, delta_for("1/n^2", rows))
+    # 1 - (1 + 2^(-1/m)) / 2 = (1 - 2^(-1/m)) / 2, without losing small numbers
+    tail = -math.expm1(-math.log(2) / queries) / 2
+    return -float(ndtri(tail)) * math.sqrt(queries / (2 * rho)) / rows
+
+
+def _gaussian(runs: Runs, x: str) -> list[Point]:
+    found = []
+    for (at,), mine in runs.where(mechanism="all-zero").groups(x):
+        each = [gaussian_error(r["table"], r["queries"], r["epsilon"]) for r in mine.records]
+        mean = min(1.0, statistics.fmean(each))
+        found.append(Point(at, mean, mean, mean, len(each), "closed form"))
+    return found
+
+
+def present_panels(runs: Runs) -> list[Panel]:
+    sized = _with(runs, size=_size)
+    found = []
+    for (table, epsilon), mine in sized.groups("table", "epsilon"):
+        drawn = lines(mine, ERROR, x="size", line=line)
+        drawn["GM"] = _gaussian(mine, "size")
+        found.append(Panel(f"{table}, epsilon {epsilon:g}", "|W|", "present error", drawn))
+    return found
+
+
+def threshold_panels(runs: Runs) -> list[Panel]:
+    found = []
+    for (table, epsilon), mine in _with(runs, r=_r).groups("table", "epsilon"):
+        drawn = lines(mine, ERROR, x="r", line=line)
+        drawn["GM"] = _gaussian(mine, "r")
+        found.append(Panel(f"{table}, epsilon {epsilon:g}", "r", "present error", drawn, "y"))
+    return found
+
+
+def heat(by: str):
+    """Error against T K, a line for each workload size, epsilon or r."""
+
+    def draw(runs: Runs) -> list[Panel]:
+        adaptive = runs.having(_adaptive)
+        shown = _with(adaptive, TK=_product, size=_size, r=_r if by == "r" else _size)
+        return [
+            Panel(f"{table}, {by} {value:g}", "T K", "present error",
+                  lines(mine, ERROR, x="TK", line=lambda r: f"T = {dict(r['options'])['rounds']}"))
+            for (table, value), mine in shown.groups("table", by)
+        ]  # fmt: skip
+
+    return draw
+
+
+def _product(record: Record) -> int:
+    given = dict(record["options"])
+    return int(given["rounds"]) * int(given["queries"])
+
+
+def adaptive_is_best(runs: Runs) -> Found | None:
+    found = []
+    for _, mine in runs.groups("table", "workload", "epsilon"):
+        best = mine.having(_adaptive).best(ERROR)
+        rest = mine.having(lambda r: not _adaptive(r))
+        others = [r[ERROR] for r in rest.records]
+        zero = mine.where(mechanism="all-zero").records
+        if best and others and zero:
+            others.append(gaussian_error(zero[0]["table"], zero[0]["queries"], zero[0]["epsilon"]))
+            found.append(min(others) / best.mean)
+    if not found:
+        return None
+    ours = f"the next best has {min(found):.1f} to {max(found):.1f} times the error"
+    return share_judged(f"{ours} ({len(found)} settings)", statistics.fmean(r > 1 for r in found))
+
+
+def plain_is_zero(runs: Runs) -> Found | None:
+    """Without choosing, RAP is near All-0 and better than GM."""
+    near, better = [], []
+    for (_, _, epsilon), mine in runs.groups("table", "workload", "epsilon"):
+        zero = mine.where(mechanism="all-zero").records
+        plain = mine.having(lambda r: line(r) == "RAP, not adaptive").mean(ERROR)
+        if zero and plain is not None:
+            near.append(plain / zero[0][ERROR])
+            better.append(plain < gaussian_error(zero[0]["table"], zero[0]["queries"], epsilon))
+    if not near:
+        return None
+    ours = f"{min(near):.2f} to {max(near):.2f} times All-0's error; below GM in "
+    ours += f"{sum(better)} of {len(better)}"
+    return judged(ours, holds=min(near) > 0.8 and all(better), partly=all(better))
+
+
+def one_product(runs: Runs) -> Found | None:
+    """How far errors at one T K lie apart, against those of all T K."""
+    same, all_ = [], []
+    for _, mine in _with(runs.having(_adaptive), TK=_product).groups("table", "workload",
+                                                                      "epsilon"):  # fmt: skip
+        errors = [m.mean(ERROR) or 0.0 for _, m in mine.groups("options")]
+        if len(errors) > 1:
+            all_.append(max(errors) / min(errors))
+        for _, part in mine.groups("TK"):
+            each = [m.mean(ERROR) or 0.0 for _, m in part.groups("options")]
+            if len(each) > 1:
+                same.append(max(each) / min(each))
+    if not same:
+        return None
+    a, b = statistics.median(same), statistics.median(all_)
+    ours = f"median of largest / smallest: {a:.2f} at one T K, {b:.2f} over all"
+    return judged(ours, holds=a < 0.75 * b, partly=a < b)
+
+
+def product_grows(runs: Runs) -> Found | None:
+    found: dict[float, list[int]] = {}
+    for (_, _, epsilon), mine in runs.having(_adaptive).groups("table", "workload", "epsilon"):
+        means = {_product(m.records[0]): m.mean(ERROR) or 0.0 for _, m in mine.groups("options")}
+        found.setdefault(epsilon, []).append(min(means, key=lambda p: means[p]))
+    if len(found) < 2:
+        return None
+    means = [math.exp(statistics.fmean(map(math.log, found[e]))) for e in sorted(found)]
+    ours = "; ".join(f"{e:g}: {m:.0f}" for e, m in zip(sorted(found), means, strict=True))
+    return judged(f"best T K by epsilon {ours}", holds=means == sorted(means))
+
+
+def regression(runs: Runs, x: str) -> tuple[float, float, np.ndarray] | None:
+    """Appendix A: the likelihood-ratio test of the model with the filter against the one without;
+    its p, the full model's adjusted R², and its coefficients of the filter."""
+    from scipy.stats import chi2
+
+    rows = []
+    for (workload, epsilon), mine in runs.having(_adaptive).groups("workload", "epsilon"):
+        best = mine.best(ERROR)
+        queries = runs.where(workload=workload).having(lambda r: r.get("cells")).values("cells")
+        size = _size(mine.records[0]) if x == "size" else (queries or [0])[0]
+        if best and size:
+            filter_on = float(workload.startswith("filtered"))
+            rows += [(epsilon, math.log(size), filter_on, value) for value in best.values]
+    levels = sorted({r[0] for r in rows})
+    if len(rows) < 4 * len(levels) or len(levels) < 2 or len({r[2] for r in rows}) < 2:
+        return None
+    dummies = np.array([[1.0, *(float(r[0] == e) for e in levels[1:])] for r in rows])
+    at = np.array([[r[1]] for r in rows])
+    restricted = np.hstack([dummies, dummies * at])
+    full = np.hstack([restricted, restricted * np.array([[r[2]] for r in rows])])
+    y = np.array([r[3] for r in rows])
+    n, wide = len(y), full.shape[1]
+    if n <= wide:
+        return None
+    squares = [float(np.square(y - X @ np.linalg.lstsq(X, y, rcond=None)[0]).sum())
+               for X in (restricted, full)]  # fmt: skip
+    statistic = n * math.log(squares[0] / squares[1])
+    total = float(np.square(y - y.mean()).sum())
+    adjusted = 1 - (squares[1] / (n - wide)) / (total / (n - 1))
+    beta = np.linalg.lstsq(full, y, rcond=None)[0]
+    return float(chi2.sf(statistic, wide - restricted.shape[1])), adjusted, beta[wide // 2 :]
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm and Bonferroni's adjusted p-values, in the order given."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    found, least = [0.0] * len(values), 0.0
+    for rank, i in enumerate(order):
+        least = max(least, min(1.0, (len(values) - rank) * values[i]))
+        found[i] = least
+    return found
+
+
+def filter_claim(x: str, says: str, printed: str, level: float = 0.05) -> Claim:
+    def judge(runs: Runs) -> Found | None:
+        both = [regression(runs, "size"), regression(runs, "queries")]
+        mine = both[0 if x == "size" else 1]
+        if mine is None:
+            return None
+        known = [r[0] for r in both if r is not None]
+        adjusted = dict(zip(known, holm(known), strict=True))[mine[0]]
+        ours = f"p = {mine[0]:.3g}, Holm-Bonferroni {adjusted:.3g}, adjusted R² {mine[1]:.2f}"
+        return judged(ours, holds=adjusted < level)
+
+    return Claim(says, "3.4.3", printed, judge)
+
+
+def best_at_k(runs: Runs) -> Found | None:
+    found = {}
+    for (r,), mine in _with(runs.having(_adaptive), r=_r).groups("r"):
+        best = [m.best(ERROR) for _, m in mine.groups("workload", "epsilon")]
+        found[r] = statistics.fmean(b.mean for b in best if b)
+    if len(found) < 2:
+        return None
+    ours = "; ".join(f"r = {r}: {e:.3f}" for r, e in found.items())
+    return judged(ours, holds=min(found, key=lambda r: found[r]) == max(found))
+
+
+def many_rounds(runs: Runs) -> Found | None:
+    """For r < k the least error has more rounds than queries a round."""
+    won = []
+    for (r, _), mine in _with(runs.having(_adaptive), r=_r).groups("r", "workload"):
+        best = mine.best(ERROR)
+        if best and r < 4:
+            given = dict(best.setting[0])  # type: ignore[index]
+            won.append(int(given["rounds"]) >= int(given["queries"]))
+    if not won:
+        return None
+    return share_judged(f"{sum(won)} of {len(won)} workloads", statistics.fmean(won), 0.8)
+
+
+def larger_is_better(runs: Runs) -> Found | None:
+    found = []
+    for _, mine in runs.groups("workload"):
+        by = {}
+        for record in mine.records:
+            by.setdefault(int(dict(record["options"])["product-rows"]), []).append(record[ERROR])
+        if len(by) > 1:
+            found.append(min(by[max(by)]) / min(by[min(by)]))
+    if not found:
+        return None
+    ours = f"largest n' has {min(found):.2f} to {max(found):.2f} times the error of the smallest"
+    return share_judged(ours, statistics.fmean(r <= 1.02 for r in found), 0.75)
+
+
+def rows_panels(runs: Runs) -> list[Panel]:
+    shown = _with(runs, rows=lambda r: int(dict(r["options"])["product-rows"]), r=_r)
+    name = lambda r: f"r = {r['r']}"  # noqa: E731
+    return [
+        Panel(ADULT, "n'", y, lines(shown, m, x="rows", line=name))
+        for m, y in ((ERROR, "present error"), ("cpu_seconds", "processor seconds"))
+        if shown
+    ]
+
+
+def speed_panels(runs: Runs) -> list[Panel]:
+    shown = _with(runs, size=_size)
+    drawn = lines(shown, "seconds", x="size", line=lambda r: r["table"])
+    return [Panel("T = 16, K = 4", "|W|", "seconds", drawn)] if drawn else []
+
+
+def served(runs: Runs) -> Found | None:
+    if not runs:
+        return None
+    largest = max(runs.records, key=_size)
+    rate = 16 * largest["cells"] / largest["seconds"]
+    ours = f"{_size(largest)} marginals, {largest['cells']:,} queries, {rate:,.0f} scored a second"
+    return judged(ours, holds=rate > 28_000)
+
+
+def both_claims() -> Iterable[Claim]:
+    yield Claim("errors at one T K are alike", "3.4.2", "diagonal bands", one_product)
+    yield Claim("the best T K grows with epsilon", "3.4.2", "", product_grows)
+
+
+EXPERIMENTS = (
+    Experiment("rap/fig1", "time against the size of the workload", speeds, speed_panels, (
+        Claim("queries answered in a second", "4.3.2", "28,000 on an RTX 3090", served),
+    ), NO_LOANS, reading="Ours counts each query once a round."),
+    Experiment("rap/fig2", "present error of 3-way marginals", marginals, present_panels, (
+        Claim("RAP with its best T, K has less error than without choosing, GM and All-0", "3.4.1",
+              "significantly", adaptive_is_best),
+        Claim("without choosing RAP is near All-0, and below GM", "3.4.1", "nearly identical",
+              plain_is_zero),
+    ), NO_LOANS, reading="Without choosing, whole marginals are measured here, each with the noise "
+        "of one cell, which the paper's one noise a query does not gain from."),
+    Experiment("rap/fig3", "T and K against |W|", marginals, heat("size"), (
+        Claim("errors at one T K are alike", "3.4.2", "diagonal bands", one_product),
+    ), NO_LOANS),
+    Experiment("rap/fig4", "T and K against epsilon", marginals, heat("epsilon"),
+               tuple(both_claims()), NO_LOANS),
+    Experiment("rap/fig5", "large marginals filtered out: by |W|", filtered, claims=(
+        filter_claim("size", "filtering changes the error", "p = 0.026 on ADULT, 0.623 on LOANS"),
+    ), stands_in=NO_LOANS),
+    Experiment("rap/fig6", "large marginals filtered out: by the number of queries", filtered,
+               claims=(
+        filter_claim("queries", "filtering changes the error at the same number of queries",
+                     "p < 0.0001 on both"),
+    ), stands_in=NO_LOANS),
+    Experiment("rap/fig7", "r-of-4 thresholds", thresholds, threshold_panels, (
+        Claim("RAP has less error than GM and All-0", "4.3.1", "in all settings", adaptive_is_best),
+        Claim("its error is least at r = k", "4.3.1", "", best_at_k),
+    ), NO_LOANS + ", thresholds of few targets"),
+    Experiment("rap/fig8", "T and K of thresholds", thresholds, heat("r"), (
+        Claim("for r < k many rounds of few queries are best", "4.3.1", "", many_rounds),
+    ), NO_LOANS + ", thresholds of few targets"),
+    Experiment("rap/fig9", "the number of product rows", sizes, rows_panels, (
+        Claim("more product rows lower the error a little", "4.3.2", "mild", larger_is_better),
+    ), NO_LOANS + ", thresholds of few targets"),
+    *rap_future.EXPERIMENTS,
+)  # fmt: skip
