@@ -35,7 +35,7 @@ MECHANISMS = ("aim", "privmrf", "mst", "mwem-pgm", "privbayes", "rap", "gem", "i
               "gaussian", "aim-plus")  # fmt: skip
 LEARNED = ("gem", "rap")
 """Those that learn by gradients, which take longest; reduced to one seed of small tables."""
-NO_SALARY = "without SALARY (not in our data; docs/papers.md), on the five other tables"
+NO_SALARY = "without SALARY (not in our data), on the five other tables"
 ERROR = "workload_error"
 
 
@@ -355,7 +355,7 @@ EXPERIMENTS = (
     ), bound_panels, (
         Claim("every bound is above the true error", "6.6 (1)", "all", bounds_hold),
         bound_ratio("supported", 4.4), bound_ratio("unsupported", 8.3),
-    ), reading="Our own bounds (docs/bounds.md) are narrower than the paper's formula."),
+    ), reading="Our own bounds (docs/explanations/bounds.md) are narrower than the paper's formula."),
     Experiment("aim/fig5", "samples that are as good", everything,
                lambda runs: [p for (w,), mine in runs.groups("workload") for p in (
                    Panel(w, "epsilon", "fraction of the rows", lines(
