@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from admeasure.verbs.fit import fit as fit
     from admeasure.verbs.plan import plan as plan
     from admeasure.verbs.report import report as report
+    from admeasure.verbs.run_file import run_file as run_file
     from admeasure.verbs.sample import sample as sample
     from admeasure.verbs.screen import screen as screen
     from admeasure.verbs.study import study as study
@@ -106,6 +107,7 @@ __all__ = [
     "rap_softmax",
     "report",
     "residual",
+    "run_file",
     "sample",
     "screen",
     "study",

@@ -7,10 +7,13 @@ report with true errors, is readable by its owner alone, whatever the umask.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 
 from admeasure.errors import UsageError
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 def refuse_to_overwrite(path: Path, *, force: bool) -> None:
@@ -21,6 +24,12 @@ def refuse_to_overwrite(path: Path, *, force: bool) -> None:
         raise UsageError(f"{path} exists already. Name another file, or overwrite it with --force.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder {path.parent} does not exist. Create it first.")
+
+
+def from_folder(text: str, folder: Path) -> str:
+    """A path that a file of the user's names, from the folder of that file; an address as it is."""
+    path = folder / os.path.expanduser(text)
+    return text if _ADDRESS.match(text) and not os.path.exists(path) else str(path)
 
 
 def write_text(path: Path, text: str) -> None:

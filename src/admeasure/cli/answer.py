@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 from admeasure.cli.arguments import conditions
 from admeasure.conclusions import check_all, load_conclusions
@@ -13,7 +11,7 @@ from admeasure.errors import UsageError
 from admeasure.release import Answer, Release, StatisticAnswer
 from admeasure.reporting.verdicts import lines as conclusion_lines
 from admeasure.terminal.console import banner, say, say_json, table
-from admeasure.verbs.answer import answer
+from admeasure.verbs.answer import answer, record
 from admeasure.workload import ColumnStatistic, load_questions
 
 
@@ -44,11 +42,7 @@ def show(
         say_json(
             {
                 "release": str(path),
-                "stamp": stamp,
-                "rows": release.rows,
-                "confidence": confidence,
-                "answers": [_record(a, release.rows) for a in answers],
-                "statistics": [_statistic_record(a) for a in others],
+                **record(release, found, confidence),
                 "conclusions": [v.to_json() for v in verdicts],
             }
         )
@@ -126,30 +120,6 @@ EXPLAINED = (
     "marginal that holds them (--certify). unsupported: bounded by what was chosen "
     "instead. trivial: nothing is known beyond the number of rows."
 )
-
-
-def _record(given: Answer, rows: int) -> dict[str, Any]:
-    share = {
-        f"share{suffix}": value / rows if rows else None
-        for suffix, value in (("", given.value), ("_low", given.low), ("_high", given.high))
-    }
-    return {
-        "name": given.name,
-        "value": given.value,
-        "low": given.low,
-        "high": given.high,
-        **share,
-        "kind": given.kind,
-    }
-
-
-def _statistic_record(given: StatisticAnswer) -> dict[str, Any]:
-    values = {"value": given.value, "low": given.low, "high": given.high}
-    return {
-        "name": given.name,
-        **{k: v.isoformat() if isinstance(v, date) else v for k, v in values.items()},
-        "kind": given.kind,
-    }
 
 
 def _percent(given: Answer, release: Release) -> str:

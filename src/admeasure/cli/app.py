@@ -114,6 +114,18 @@ app.command(context_settings=EXTRA)(fit)
 app.command()(screen)
 
 
+@app.command("run")
+def run_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The run file (TOML).")],
+    *,
+    json: Json = False,
+) -> None:
+    """Do all that a run file says: fit, rows, answers, report. Again: what is missing of it."""
+    from admeasure.cli.run_file import show
+
+    show(file, json=json)
+
+
 @app.command()
 def sample(
     release: ReleasePath,

@@ -27,6 +27,7 @@ class AllZero:
 
     name: ClassVar[str] = "all-zero"
     summary: ClassVar[str] = "answers zero to everything and spends nothing; a baseline"
+    makes_rows: ClassVar[bool] = False
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload."""

@@ -34,6 +34,7 @@ class Gaussian:
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "noise on every marginal of the workload; answers only, no rows"
+    makes_rows: ClassVar[bool] = False
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds whose tables can be counted."""

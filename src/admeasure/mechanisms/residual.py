@@ -69,6 +69,7 @@ class ResidualPlanner:
 
     name: ClassVar[str] = "residual"
     summary: ClassVar[str] = "noise on residuals, optimal for marginals; answers only, no rows"
+    makes_rows: ClassVar[bool] = False
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds with tables that are not too large."""

@@ -86,6 +86,12 @@ class Mechanism(Protocol):
         ...
 
 
+def makes_rows(mechanism: object) -> bool:
+    """Whether a release of the mechanism has rows, and not answers alone: one without says so by
+    `makes_rows = False` on its class."""
+    return getattr(type(mechanism), "makes_rows", True)
+
+
 @runtime_checkable
 class LearnsFromPublic(Protocol):
     """A mechanism that is given a public table before it is checked."""

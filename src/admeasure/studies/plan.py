@@ -28,8 +28,6 @@ Combinations that are the same run are one.
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -37,6 +35,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
+from admeasure.files import from_folder
 from admeasure.limits import Limits
 from admeasure.mechanisms import REGISTRY, LearnsFromPublic, build
 from admeasure.planning.mechanism import options_of
@@ -62,7 +61,6 @@ STUDY = (
 TABLE = ("name", "data", "schema", "public", "workloads")
 MECHANISM = ("name", "options")
 MOST_JOBS = 1_000_000
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -164,9 +162,9 @@ def _tables(
             raise UsageError(f"Two tables are named {name!r}. Rename one.")
         seen.add(name)
         _known(entry, TABLE, called)
-        data = _path(_text(entry, "data", called), folder)
-        schema_path = _path(_text(entry, "schema", called), folder)
-        public = _path(_text(entry, "public", called), folder) if "public" in entry else None
+        data = from_folder(_text(entry, "data", called), folder)
+        schema_path = from_folder(_text(entry, "schema", called), folder)
+        public = from_folder(_text(entry, "public", called), folder) if "public" in entry else None
         schema = Schema.load(schema_path)
         hashes = {"data": _contents(data), "schema": digest(schema.dumps())}
         if public is not None:
@@ -174,7 +172,7 @@ def _tables(
         for text in _several(entry if "workloads" in entry else study, "workloads"):
             if not isinstance(text, str):
                 raise UsageError(f"A workload is a text, such as 'all-2way', not {text!r}.")
-            rule = _path(text, folder) if text.endswith(".toml") else text
+            rule = from_folder(text, folder) if text.endswith(".toml") else text
             workload = parse_workload(rule, schema.domain)
             place = Place(data, schema_path, rule, public)
             yield name, text, place, {**hashes, "workload": digest(workload.dumps())}
@@ -211,12 +209,6 @@ def _contents(data: str) -> str:
     """A hash of a table's files. Of a table elsewhere it is its place, without who asks: the hash
     is written down, and a password could be guessed from it."""
     return digest(look.identity(data))
-
-
-def _path(text: str, folder: Path) -> str:
-    """A path of the plan as one from the root; an address as it is."""
-    path = folder / os.path.expanduser(text)
-    return text if _ADDRESS.match(text) and not os.path.exists(path) else str(path)
 
 
 def _seeds(study: Mapping[str, Any]) -> list[int]:

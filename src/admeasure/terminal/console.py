@@ -54,7 +54,7 @@ def log(event: str, level: str = "info", **facts: Any) -> None:
     alone."""
     if _voice.in_json and not (_voice.quiet and level == "info"):
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = {"time": now, "level": level, "event": event, **_finite(facts)}
+        line = {"time": now, "level": level, "event": event, **finite(facts)}
         print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
 
 
@@ -71,7 +71,7 @@ def say(text: str = "") -> None:
 
 def say_json(value: Any) -> None:
     """The result for machines. NaN and infinity, which JSON lacks, become null."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False))
+    print(json.dumps(finite(value), indent=2, ensure_ascii=False))
 
 
 def confirm(text: str) -> None:
@@ -110,11 +110,12 @@ def banner(text: str) -> None:
     print(styled(f"*** {clean(text)} ***", RED, sys.stdout))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Plain data that JSON can hold."""
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     if isinstance(value, Fraction):
         return float(value)
     if isinstance(value, float) and not -float("inf") < value < float("inf"):

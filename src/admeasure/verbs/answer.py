@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, overload
 
-from admeasure.release import Answer, StatisticAnswer
+from admeasure.files import refuse_to_overwrite, write_text
+from admeasure.release import Answer, Release, StatisticAnswer
 from admeasure.release.release import QuestionLike
+from admeasure.terminal.console import finite
 from admeasure.verbs.given import GivenRelease, release_of
-from admeasure.workload import ColumnStatistic
+from admeasure.workload import ColumnStatistic, load_questions
 
 
 @overload
@@ -58,3 +62,54 @@ def answer(
     (True, 'supported')
     """
     return release_of(release).answer(questions, confidence=confidence)
+
+
+def answer_file(
+    release: GivenRelease, queries: Path, path: str | Path, *, confidence: float = 0.95
+) -> Path:
+    """The answers to a query file, as a file of JSON that `admeasure answer --json` would print.
+    The path that was written."""
+    target = Path(path)
+    refuse_to_overwrite(target, force=False)
+    release = release_of(release)
+    asked = load_questions(queries, release.schema)
+    said = record(release, answer(release, asked, confidence=confidence), confidence)
+    write_text(target, json.dumps(finite(said), indent=2, ensure_ascii=False) + "\n")
+    return target
+
+
+def record(
+    release: Release, found: Sequence[Answer | StatisticAnswer], confidence: float
+) -> dict[str, Any]:
+    """Answers as plain data."""
+    return {
+        "stamp": release.certificate.stamp,
+        "rows": release.rows,
+        "confidence": confidence,
+        "answers": [_record(a, release.rows) for a in found if isinstance(a, Answer)],
+        "statistics": [_statistic_record(a) for a in found if isinstance(a, StatisticAnswer)],
+    }
+
+
+def _record(given: Answer, rows: int) -> dict[str, Any]:
+    share = {
+        f"share{suffix}": value / rows if rows else None
+        for suffix, value in (("", given.value), ("_low", given.low), ("_high", given.high))
+    }
+    return {
+        "name": given.name,
+        "value": given.value,
+        "low": given.low,
+        "high": given.high,
+        **share,
+        "kind": given.kind,
+    }
+
+
+def _statistic_record(given: StatisticAnswer) -> dict[str, Any]:
+    values = {"value": given.value, "low": given.low, "high": given.high}
+    return {
+        "name": given.name,
+        **{k: v.isoformat() if isinstance(v, date) else v for k, v in values.items()},
+        "kind": given.kind,
+    }
