@@ -355,7 +355,7 @@ EXPERIMENTS = (
     ), bound_panels, (
         Claim("every bound is above the true error", "6.6 (1)", "all", bounds_hold),
         bound_ratio("supported", 4.4), bound_ratio("unsupported", 8.3),
-    ), reading="Our own bounds (docs/explanations/bounds.md) are narrower than the paper's formula."),
+    ), reading="Our bounds (docs/explanations/bounds.md) are narrower than the paper's."),
     Experiment("aim/fig5", "samples that are as good", everything,
                lambda runs: [p for (w,), mine in runs.groups("workload") for p in (
                    Panel(w, "epsilon", "fraction of the rows", lines(

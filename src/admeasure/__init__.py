@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.mst import Mst as mst
     from admeasure.mechanisms.mwem import Mwem as mwem
     from admeasure.mechanisms.mwem_pgm import MwemPgm as mwem_pgm
+    from admeasure.mechanisms.mwem_rp import MwemRp as mwem_rp
     from admeasure.mechanisms.pep import Pep as pep
     from admeasure.mechanisms.pep_pub import PepPub as pep_pub
     from admeasure.mechanisms.pmw_pub import PmwPub as pmw_pub
@@ -98,6 +99,7 @@ __all__ = [
     "mst",
     "mwem",
     "mwem_pgm",
+    "mwem_rp",
     "pep",
     "pep_pub",
     "plan",

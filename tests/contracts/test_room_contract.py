@@ -47,6 +47,7 @@ QUICK = {
     "fem": {"rounds": "2", "samples": "2", "solver": "highs"},
     "dualquery": {"rounds": "2", "samples": "2", "solver": "highs"},
     "mwem-pgm": {"rounds": "2"},
+    "mwem-rp": {"rounds": "2", "product-rows": "32", "steps": "5"},
     "pmw-pub": {"rounds": "2"},
     "pep-pub": {"rounds": "2"},
 }

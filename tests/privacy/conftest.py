@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "aim-plus": {"rounds": "4"},
     "mwem": {"rounds": "2", "passes": "2"},
     "mwem-pgm": {"rounds": "2"},
+    "mwem-rp": {"rounds": "2", "product-rows": "16", "steps": "25"},
     "dualquery": {"rounds": "3", "samples": "3"},
     "fem": {"rounds": "3", "samples": "2"},
     "gem": {"rounds": "4", "hidden": "8,8", "product-rows": "16", "steps": "5"},

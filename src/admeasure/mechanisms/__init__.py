@@ -23,6 +23,7 @@ from admeasure.mechanisms.ji_elkan import JiElkan
 from admeasure.mechanisms.mst import Mst
 from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.mwem_pgm import MwemPgm
+from admeasure.mechanisms.mwem_rp import MwemRp
 from admeasure.mechanisms.pep import Pep
 from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
@@ -38,6 +39,7 @@ REGISTRY: dict[str, type[Mechanism]] = {
         AimPlus,
         Aim,
         MwemPgm,
+        MwemRp,
         Mst,
         PrivBayes,
         Independent,

@@ -75,9 +75,9 @@ class Projection(ABC):
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The rows, their gradient and what Adam remembers of it; all answers where all are
         measured."""
-        rows = 20 * Layout.of(domain).width * product_rows(self, domain) / MEGABYTE
+        rows = fitted_megabytes(domain, product_rows(self.product_rows, domain))
         measured = workload.marginals() if self.measure == "all" else ()
-        return room.JAX_MEGABYTES + rows + room.megabytes(domain, measured, each=20, largest=40)
+        return rows + room.megabytes(domain, measured, each=20, largest=40)
 
     def start_libraries(self) -> None:
         room.start_jax(self.name)
@@ -120,14 +120,7 @@ def check_options(name: str, options: Projection) -> None:
 
 def check(name: str, options: Projection, domain: Domain, workload: Workload) -> None:
     """Refuse what cannot be served; nothing is charged yet."""
-    need("jax", "gradient", name)
-    need("optax", "gradient", name)
-    for query in workload.queries:
-        if len(query.columns) > MOST_COLUMNS:
-            raise WorkloadError(
-                f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
-                f"{len(query.columns)}. Use fewer columns, or aim."
-            )
+    check_fitted(name, workload)
     if options.measure == "cells":
         check_streamed_size(workload.targets, domain, name)
     else:
@@ -145,15 +138,32 @@ def check(name: str, options: Projection, domain: Domain, workload: Workload) ->
         )
 
 
+def check_fitted(name: str, workload: Workload) -> None:
+    """Refuse queries that no product rows are fitted to, and a missing library."""
+    need("jax", "gradient", name)
+    need("optax", "gradient", name)
+    for query in workload.queries:
+        if len(query.columns) > MOST_COLUMNS:
+            raise WorkloadError(
+                f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
+                f"{len(query.columns)}. Use fewer columns, or aim."
+            )
+
+
+def fitted_megabytes(domain: Domain, rows: int) -> float:
+    """JAX, product rows, their gradient and what Adam remembers of it."""
+    return room.JAX_MEGABYTES + 20 * Layout.of(domain).width * rows / MEGABYTE
+
+
 def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
     if options.measure == "cells":
         return sum(domain.cells(q.columns) for q in workload.targets)
     return len(workload.marginals())
 
 
-def product_rows(options: Projection, domain: Domain) -> int:
+def product_rows(given: int | None, domain: Domain) -> int:
     """n'."""
-    return options.product_rows or max(64, min(1000, 16 * Layout.of(domain).width))
+    return given or max(64, min(1000, 16 * Layout.of(domain).width))
 
 
 def settings(
@@ -172,7 +182,7 @@ def settings(
     Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
     than 4 and no more than twice the number of marginals.
     """
-    rows = product_rows(options, domain)
+    rows = product_rows(options.product_rows, domain)
     offered = _offered(options, domain, workload)
     if options.measure == "all":
         return 1, offered, rows
@@ -270,9 +280,14 @@ def plan(
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     width = Layout.of(domain).width
     megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
-    seconds = 3.0 + rounds * (cells * size * 4e-11 + 0.5 + width * size * 1e-7)
+    seconds = expected_seconds(domain, rounds, cells, size)
     notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
     return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
+
+
+def expected_seconds(domain: Domain, rounds: int, cells: int, rows: int) -> float:
+    """Of rounds in which so many cells are answered by so many product rows."""
+    return 3.0 + rounds * (cells * rows * 4e-11 + 0.5 + Layout.of(domain).width * rows * 1e-7)
 
 
 def _everything(domain: Domain, workload: Workload):
