@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import admeasure
 from admeasure.bounds import Answer
+from admeasure.bounds.found import Kind
 from admeasure.cli.app import app
 from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.release.statistics import answer_statistic
@@ -58,6 +59,7 @@ class Known:
     codes: dict[str, np.ndarray]
     slack: Any
     inside: dict[str, Inside] = field(default_factory=dict)
+    kind: Kind = "supported"
 
     @property
     def model(self) -> Known:
@@ -72,7 +74,7 @@ class Known:
             (table,) = self.marginals([q.query.columns])
             true = float(q.query.answer(table))
             low, high = max(0.0, true - self.slack()), true + self.slack()
-            found.append(Answer(q.name, q.query, true, low, high, confidence, "supported"))
+            found.append(Answer(q.name, q.query, true, low, high, confidence, self.kind))
         return found
 
 
@@ -316,3 +318,14 @@ def test_a_wrong_statistic_in_a_file_is_refused(query, message):
         parse_questions(f'[[query]]\nname = "q"\n{query}\n', schema_of("bins"), name="q.toml")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("asked", [{"mean": "x"}, {"sum": "x"}, {"median": "x"}])
+def test_a_statistic_is_as_well_known_as_the_counts_that_it_rests_on(kind, asked):
+    schema = schema_of("bins")
+    codes = encode_frame({"x": [-7, 3, 3, 12], "g": ["u", "u", "v", "v"]}, schema)
+    [(name, column)] = asked.items()
+    (statistic,) = parse_questions(f'[[query]]\nname = "q"\n{name} = "{column}"\n', schema)
+    known: Any = Known(schema, codes, lambda: 1.0, kind=kind)
+    assert answer_statistic(known, statistic, 0.95).kind == kind

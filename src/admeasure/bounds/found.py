@@ -9,6 +9,7 @@ from typing import Literal
 from admeasure.queries import Query
 
 Kind = Literal["supported", "certified", "unsupported", "trivial"]
+"""How well a count is known, best first."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from admeasure.bounds import Answer
+from admeasure.bounds.found import Kind
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.queries import AnyCell
@@ -32,7 +33,6 @@ from admeasure.workload.questions import Question
 from admeasure.workload.statistic import ColumnStatistic
 
 if TYPE_CHECKING:
-    from admeasure.bounds.evidence import Kind
     from admeasure.release.release import Release
 
 Value = Any
@@ -41,7 +41,7 @@ CUTS = 64
 """A mean or a sum looks at no more cuts than this, evenly among the levels."""
 STAGE = 256
 """A quantile looks at so many cuts first, and then between two of them."""
-_WORST = ("supported", "unsupported", "trivial")
+_WORST = get_args(Kind)
 
 
 @dataclass(frozen=True)
