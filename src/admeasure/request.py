@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from admeasure.errors import BudgetError
 from admeasure.privacy.book import refuse_unless_private
 from admeasure.privacy.cost import Cost, budget_of
 from admeasure.privacy.events import Event
-from admeasure.privacy.noise import ExactNoise, Noise, SeededNoise
+from admeasure.privacy.noise import LARGEST_SCALE, ExactNoise, Noise, SeededNoise
 from admeasure.schema import Schema
+from admeasure.unit import Unit
 from admeasure.workload import Workload
+
+MOST_NOISE = LARGEST_SCALE / 2**20
+"""Rows. A run divides its budget further (to a ten-thousandth at least: 2^8 times the noise) and
+measures on grids finer than a row (2^12), of which not all can be told before."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Request:
         self.workload.validate(self.schema.domain)
         if self.charge_to is not None:
             refuse_unless_private(self.seed is None)
-        self.budget  # noqa: B018 - refuses what is no budget
+        check_worth(self.budget, self.schema.unit)
 
     @property
     def name(self) -> str:
@@ -88,6 +94,18 @@ class Request:
             "workload": hashlib.sha256(self.workload.dumps().encode()).hexdigest(),
             "ledger": charged,
         }
+
+
+def check_worth(budget: Cost, unit: Unit) -> None:
+    """Refuse a budget that buys nothing: a run's smallest parts could ask for more noise than is
+    drawn, when it is charged already."""
+    scale = budget.sigma(unit.rows_changed * unit.max_rows)
+    if scale > MOST_NOISE:
+        raise BudgetError(
+            f"The budget is too small: all of it on one count buys noise of scale {scale:.3g} "
+            f"rows, and beyond {MOST_NOISE:.3g} nothing is measured. Raise epsilon or delta. "
+            "Nothing is charged."
+        )
 
 
 class Result(Protocol):

@@ -7,12 +7,15 @@ rationals, so they add up to the budget.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from admeasure.errors import BudgetError
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
+from admeasure.privacy.noise import LARGEST_SCALE
 from admeasure.unit import Unit
 
 ROWS = "number of rows"
@@ -21,6 +24,11 @@ ROWS_SHARE = Fraction(1, 50)
 
 ASSUMED_ROWS = 10_000
 """Where a plan is asked for without a number of rows."""
+
+TOO_SMALL = (
+    "The budget is too small: divided, it asks for noise of scale {most:.3g}, and at most "
+    "{largest:.3g} is drawn. Raise epsilon or delta, or ask for less. Nothing is charged."
+)
 
 ONE_WAY = "one-way marginals, each"
 SELECTION = "selection, each round"
@@ -65,6 +73,13 @@ def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
         return (), budget
     share = budget * ROWS_SHARE
     return (Item(ROWS, share, share.sigma(unit.max_rows**2)),), budget - share
+
+
+def check_scales(items: Iterable[Item]) -> None:
+    """Refuse a division that asks for more noise than is drawn, before anything is charged."""
+    most = max((item.sigma or 0.0 for item in items), default=0.0)
+    if most > LARGEST_SCALE:
+        raise BudgetError(TOO_SMALL.format(most=most, largest=LARGEST_SCALE))
 
 
 def precision(budget: Cost) -> float:

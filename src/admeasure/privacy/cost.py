@@ -21,11 +21,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol, Self, final
 
-from admeasure.errors import BudgetError
+from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.convert import epsilon_of, rho_of
 from admeasure.untrusted import rational
 
 Number = Fraction | float | int
+
+LARGEST_EPSILON = 1e9
+"""More is not taken: scales of noise would fall below those that are drawn."""
 
 
 class Cost(Protocol):
@@ -130,6 +133,11 @@ class Zcdp:
     @classmethod
     def of(cls, epsilon: float, delta: float, delta_share: Number = 0) -> Zcdp:
         """What is left of delta when the share is taken off is what rho has."""
+        if epsilon > LARGEST_EPSILON:
+            raise UsageError(
+                f"epsilon {epsilon:g} promises nothing to anybody: at most {LARGEST_EPSILON:g} is "
+                "taken. Choose one below 10, to protect people."
+            )
         if not delta_share:
             return cls(Fraction(rho_of(epsilon, delta)))
         share = Fraction(delta_share)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -27,11 +27,13 @@ from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning import bought, certified
+from admeasure.planning.division import Item, check_scales
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries, options_of
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.noise import LARGEST_SCALE
 from admeasure.privacy.truth import HOST_BYTES, Memory
 from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
@@ -48,6 +50,9 @@ from admeasure.terminal.bars import progress as bars
 from admeasure.terminal.console import log
 from admeasure.verbs.given import choice_of, given_public
 from admeasure.workload import Workload, parse_workload
+
+FEWEST_ROWS, MOST_ROWS = 1.0, LARGEST_SCALE
+"""What a division by the number of rows is looked at for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +74,17 @@ class FitRequest(Request):
         needs = self.mechanism.needs(domain, workload)
         needs = max(needs, certified.needs(domain, workload, self.certify))
         self.limits.require(needs, self.mechanism.name)
+        for rows in FEWEST_ROWS, MOST_ROWS:  # a run goes by a noisy number of them
+            check_scales(self._items(rows))
+
+    def _items(self, rows: float) -> Iterator[Item]:
+        """All that the budget is divided into, where the table is believed to have those rows."""
+        domain, workload, unit = self.schema.domain, self.workload, self.schema.unit
+        bought_first, left = bought.divide(self.schema, self.budget)
+        yield from bought_first
+        last, left = certified.divide(domain, workload, unit, left, self.certify)
+        yield from last
+        yield from self.mechanism.divide(domain, workload, unit, left, rows).items
 
     @property
     def budget(self) -> Cost:

@@ -11,7 +11,9 @@ from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning import bought, certified
+from admeasure.planning.division import check_scales
 from admeasure.privacy.cost import Cost
+from admeasure.request import check_worth
 from admeasure.unit import Neighbours
 from admeasure.verbs.given import (
     GivenSchema,
@@ -95,11 +97,13 @@ def plan(
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
     budget = bought.budget(schema, epsilon, delta)
+    check_worth(budget, schema.unit)
     items, left = bought.divide(schema, budget)
     share = certified.share_of(certify, schema.domain, asked, by_auto=bool(choice.why))
     certified.check(schema.domain, asked, share)
     last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
     made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
+    check_scales((*items, *made.items, *last))
     if items or last:
         said = (*bought.foreseen(schema, budget), *certified.foreseen(asked, last))
         made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
