@@ -29,10 +29,10 @@ from papers.tables import table_of
 
 EPSILONS = (0.01, 0.0316, 0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0)
 TABLES = ("adult", "fire", "msnbc", "nltcs", "titanic")
-AGNOSTIC = ("mst", "privbayes", "privmrf", "independent")
+AGNOSTIC = ("mst", "privbayes", "privmrf", "privsyn", "independent")
 AWARE = ("aim", "mwem-pgm", "gem", "rap")
 MECHANISMS = ("aim", "privmrf", "mst", "mwem-pgm", "privbayes", "rap", "gem", "independent",
-              "gaussian", "aim-plus")  # fmt: skip
+              "gaussian", "privsyn", "aim-plus")  # fmt: skip
 LEARNED = ("gem", "rap")
 """Those that learn by gradients, which take longest; reduced to one seed of small tables."""
 NO_SALARY = "without SALARY (not in our data), on the five other tables"

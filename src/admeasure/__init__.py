@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.pep_pub import PepPub as pep_pub
     from admeasure.mechanisms.pmw_pub import PmwPub as pmw_pub
     from admeasure.mechanisms.privbayes import PrivBayes as privbayes
+    from admeasure.mechanisms.privsyn import PrivSyn as privsyn
     from admeasure.mechanisms.rap import Rap as rap
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
     from admeasure.mechanisms.residual import ResidualPlanner as residual
@@ -105,6 +106,7 @@ __all__ = [
     "plan",
     "pmw_pub",
     "privbayes",
+    "privsyn",
     "rap",
     "rap_softmax",
     "report",

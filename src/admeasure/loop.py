@@ -4,8 +4,9 @@ Every mechanism that measures, learns and asks again runs through this file. Wha
 the selector's decision, what it may cost is the schedule's, what is believed afterwards is the
 family's. Private data is behind the curator; the other three see its noisy results only.
 
-The others have no such turn: `independent`, `gaussian`, `residual` and `ji-elkan` measure once,
-`dualquery` and `fem` choose and never measure, `all-zero` does neither. They ask the same curator.
+The others have no such turn: `independent`, `gaussian`, `residual`, `privsyn` and `ji-elkan`
+measure once, `dualquery` and `fem` choose and never measure, `all-zero` does neither. They ask the
+same curator.
 """
 
 from __future__ import annotations

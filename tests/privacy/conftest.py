@@ -22,6 +22,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "mwem": {"rounds": "2", "passes": "2"},
     "mwem-pgm": {"rounds": "2"},
     "mwem-rp": {"rounds": "2", "product-rows": "16", "steps": "25"},
+    "privsyn": {"iterations": "5"},
     "dualquery": {"rounds": "3", "samples": "3"},
     "fem": {"rounds": "3", "samples": "2"},
     "gem": {"rounds": "4", "hidden": "8,8", "product-rows": "16", "steps": "5"},

@@ -19,6 +19,16 @@ from admeasure.queries import Query
 from admeasure.unit import Unit
 
 
+def from_independence(joint: np.ndarray, parts: int = 1) -> int:
+    """f(D) of a matrix of counts, in parts of a row, rounded down in integer arithmetic."""
+    n = int(joint.sum())
+    if n >= 1 << 31:  # 2 n² would not fit 64 bits
+        joint = joint.astype(object)
+    outer = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    distance = int(np.abs(n * joint - outer).sum())
+    return distance * parts // n if n else 0
+
+
 @dataclass(frozen=True)
 class Dependence:
     """f(D) on the grid; the child is the candidate's one column that is not placed yet."""
@@ -31,12 +41,7 @@ class Dependence:
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
         axis = next(i for i, c in enumerate(query.columns) if c not in self.placed)
         joint = np.moveaxis(counts, axis, 0).reshape(counts.shape[axis], -1)
-        n = int(counts.sum())
-        if n >= 1 << 31:  # 2 n² would not fit 64 bits
-            joint = joint.astype(object)
-        child, parents = joint.sum(axis=1), joint.sum(axis=0)
-        distance = int(np.abs(n * joint - np.outer(child, parents)).sum())
-        return np.array([distance * GRID // n if n else 0])
+        return np.array([from_independence(joint, GRID)])
 
     def chosen(self, query: Query, index: int) -> Query:
         return query
