@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
-from admeasure.mechanisms.aim_plus import AimPlus
+from admeasure.mechanisms.aim_plus import AimPlus, measured_part
 from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -99,6 +99,33 @@ def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
     assert {later / earlier for earlier, later in pairwise(costs[:-1])} <= {1, 2}
 
 
+@pytest.mark.parametrize("levels", [2, 3])
+def test_a_round_is_divided_so_that_the_noise_of_choice_and_measurement_is_least(levels):
+    """Against a search by scipy, with scipy's Gumbel and normal laws."""
+    domain = Schema.coded("toy", dict.fromkeys("abcd", levels)).domain
+    rho = 0.01
+
+    def noise(alpha):
+        choice = Zcdp(Fraction(rho * (1 - alpha))).epsilon_of_choice()
+        sigma = Zcdp(Fraction(rho * alpha)).sigma(1)
+        return stats.gumbel_r(scale=2 / choice).std() + stats.halfnorm(0, sigma).mean() * levels**3
+
+    found = optimize.minimize_scalar(noise, bounds=(0.01, 0.99), options={"xatol": 1e-9})
+    part = measured_part(domain, parse_workload("all-3way", domain))
+    assert part == pytest.approx(found.x, abs=1e-4)
+    assert part < 0.9
+
+
+def test_large_marginals_leave_a_tenth_of_a_round_to_its_choice_unless_told_otherwise():
+    curator = run(AimPlus())
+    workload = parse_workload("all-3way", curator.domain)
+    assert measured_part(curator.domain, workload) == 0.9
+    for alpha, given in ((Fraction(0.9), AimPlus()), (Fraction(0.75), AimPlus(alpha=0.75))):
+        choice, measured = run(given).ledger.charges[5:7]
+        assert choice.what.startswith("choice")
+        assert measured.cost.rho / (choice.cost.rho + measured.cost.rho) == alpha
+
+
 def test_the_last_pass_measures_inside_what_was_measured_before_and_no_more():
     workload = Workload([Marginal(("a", "b", "c")), Threshold(("d", "e"), 1)])
     curator = run(AimPlus(), workload)
@@ -122,7 +149,13 @@ def test_pieces_can_be_left_out(left_out):
 def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():
     """A workload of one-way marginals: all of AIM's weights are alike."""
     bare = AimPlus(
-        rounds=16 * len(LEVELS), final_pass=0.0, penalty=1.0, growth=4, threshold=1.0, shrink="no"
+        rounds=16 * len(LEVELS),
+        alpha=0.9,
+        final_pass=0.0,
+        penalty=1.0,
+        growth=4,
+        threshold=1.0,
+        shrink="no",
     )
     curators = []
     for mechanism in (bare, build("aim")):

@@ -1,6 +1,6 @@
 """aim-plus: AIM (McKenna, Mullins, Sheldon and Miklau 2022) with less noise in what it measures.
 
-The same loop as `aim`, Algorithm 4 of the paper, with four changes, each an option that can be left
+The same loop as `aim`, Algorithm 4 of the paper, with five changes, each an option that can be left
 out (docs/explanations/aim.md has what they do to the error):
 
 - a part of the budget is kept for a last pass over all that the model holds, with shares that make
@@ -9,6 +9,7 @@ out (docs/explanations/aim.md has what they do to the error):
   of it away;
 - a round that taught little makes the next one twice as expensive, not four times, and fewer do;
   after three of them in a row all that is left goes to the last pass;
+- where marginals have few cells a round spends more on its choice (`measured_part`);
 - measured effects are shrunk towards what smaller marginals predict, in every fit
   (`families/graphical/estimation/shrinkage.py`).
 
@@ -19,12 +20,15 @@ penalties and shrinkage are functions of what was released.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
+from admeasure.families import HALF_NORMAL
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass
@@ -44,25 +48,47 @@ AGAIN = "all that the model holds once more, together, with what the rounds leav
 PER_COLUMN = 8
 HOPELESS = 0.5
 """The part of the table that a marginal's penalty may be at most for it to be scored."""
+MOST_MEASURED = 0.9
+GUMBEL = math.pi / math.sqrt(6)
+"""The standard deviation of standard Gumbel noise, which the exponential mechanism adds."""
+
+
+def measured_part(domain: Domain, workload: Workload) -> float:
+    """The part α of a round's ρ that its measurement gets, as far as it is not given; the choice
+    gets the rest. It follows from the sizes of the workload's marginals, which are public.
+
+    For a person of one row, scores are judged with Gumbel noise of scale 2/ε = 1/sqrt(2ρ(1 - α)),
+    and n cells measured with noise of expected L1 norm sqrt(2/π) n / sqrt(2ρα). The sum of that
+    norm and the other noise's standard deviation is least where
+
+        (1 - α)/α = (π/sqrt(6) / (sqrt(2/π) n))^(2/3).
+
+    n is the median. Beyond 43 cells that would be more than the paper's 0.9, which stays.
+    """
+    cells = statistics.median(domain.cells(r) for r in workload.marginals())
+    return min(MOST_MEASURED, 1 / (1 + (GUMBEL / (HALF_NORMAL * cells)) ** (2 / 3)))
 
 
 @dataclass(frozen=True)
 class AimPlus:
     """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
 
-    `max_megabytes`, `rounds`, `alpha`: as of `aim`, but for 8 rounds a column by default.
+    `max_megabytes`, `rounds`: as of `aim`, but for 8 rounds a column by default.
+    `alpha`: the part of a round's budget that goes to measurement; by default 0.9, or less where
+    marginals have few cells (`measured_part`).
     `final_pass`: the part of the budget kept for the last pass; 0 leaves it out.
     `penalty`: what a score takes off for noise, in units of the noise's expected L1 norm.
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise.
     `patience`: after so many such rounds in a row the last pass gets what is left.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
-    With 0, 1, 4, 1, any and "no" it is `aim` but for weights, `HOPELESS` and `PER_COLUMN`.
+    With alpha 0.9 and 0, 1, 4, 1, any and "no" it is `aim` but for weights, `HOPELESS` and
+    `PER_COLUMN`.
     """
 
     max_megabytes: float = 80.0
     rounds: int | None = None
-    alpha: float = 0.9
+    alpha: float | None = None
     final_pass: float = 0.3
     penalty: float = 0.5
     growth: int = 2
@@ -74,35 +100,38 @@ class AimPlus:
     summary: ClassVar[str] = "aim with shrunk fits and a last pass over all that its model holds"
 
     def __post_init__(self) -> None:
-        _ = self._annealing  # refuses options out of range
+        _ = self._annealing(MOST_MEASURED)  # refuses options out of range
         if not 0 <= self.penalty < float("inf"):
             raise UsageError(f"aim-plus: penalty must not be negative; it is {self.penalty}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self._annealing.check(domain, workload, zeros)
+        self._annealing(MOST_MEASURED).check(domain, workload, zeros)
 
     def needs(self, domain: Domain, workload: Workload) -> float:
-        return self._annealing.needs(domain)
+        return self._annealing(MOST_MEASURED).needs(domain)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return self._annealing.divide(domain, workload, unit, budget)
+        annealing = self._annealing(measured_part(domain, workload))
+        return annealing.divide(domain, workload, unit, budget)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        return self._annealing.plan(domain, workload, unit, budget, rows)
+        annealing = self._annealing(measured_part(domain, workload))
+        return annealing.plan(domain, workload, unit, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, budget = curator.domain, curator.budget
-        division = self._annealing.divide(domain, workload, curator.unit, budget)
-        schedule = self._annealing.schedule(domain, budget)
+        annealing = self._annealing(measured_part(domain, workload))
+        division = annealing.divide(domain, workload, curator.unit, budget)
+        schedule = annealing.schedule(domain, budget)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
-        family = self._annealing.family
+        family = annealing.family
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(domain, zeros), log)
         # What is kept will be divided among about three sets a column.
@@ -120,14 +149,14 @@ class AimPlus:
         notes = forecast.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
-    @property
-    def _annealing(self) -> Annealing:
+    def _annealing(self, alpha: float) -> Annealing:
+        """The schedule with the `alpha` that was given, or else this one."""
         return Annealing(
             self.name,
             AGAIN,
             GraphicalFamily(self.max_megabytes, self.shrink),
             self.rounds,
-            self.alpha,
+            alpha if self.alpha is None else self.alpha,
             self.final_pass,
             self.growth,
             self.threshold,
