@@ -28,8 +28,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 Record = dict[str, Any]
 
 
+def data_path() -> Path:
+    """Where the tables should be."""
+    return Path(os.environ.get("ADMEASURE_DATA", ROOT.parent / "shared" / "data"))
+
+
 def data_folder() -> Path:
-    folder = Path(os.environ.get("ADMEASURE_DATA", ROOT.parent / "shared" / "data"))
+    folder = data_path()
     if not folder.is_dir():
         sys.exit(f"No benchmark tables at {folder}. Set ADMEASURE_DATA to their folder.")
     return folder

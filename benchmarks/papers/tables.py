@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from common import data_folder, levels_of
+from common import data_folder, data_path, levels_of
 from public_pairs import PAIRS, pair
 
 Codes = dict[str, np.ndarray]
@@ -22,6 +22,7 @@ FILES = {
     "fire": "fire_aim",
     "nltcs": "nltcs",
     "titanic": "titanic_aim",
+    "salary": "salary",
     "adult-reduced": "adult_pmwpub_reduced",
     "adult-rap": "adult_rap",
     "loans-rap": "loans_rap",
@@ -101,6 +102,11 @@ class Table:
             (r, k), count, most = map(int, parts[0].split("of")), int(parts[1]), int(parts[2])
             return thresholds(domain, r, k, count, most, int(parts[3].removeprefix("seed=")))
         return parse_workload(self.rule(text), domain)
+
+
+def is_there(name: str) -> bool:
+    """Whether a table's file is there; SALARY is where somebody prepared it."""
+    return (data_path() / f"{FILES[name]}.parquet").exists()
 
 
 def table_of(name: str) -> Table:
