@@ -22,9 +22,10 @@ from admeasure.errors import SchemaError, UsageError
 from admeasure.queries import Where
 from admeasure.schema import Schema
 from admeasure.web import actions, asking, budget
+from admeasure.web.checking import checked
 from admeasure.web.conditions import selection_of, text_of
 from admeasure.web.estimate import estimate
-from admeasure.web.forms import checked, document_of, empty_form, form_of
+from admeasure.web.forms import document_of, empty_form, form_of
 from admeasure.web.workspace import Stale, Workspace
 from admeasure.workload.questions import parse_questions
 
@@ -99,7 +100,7 @@ def test_an_empty_form_asks_for_the_unit_and_for_what_no_run_can_find() -> None:
     assert schema is None
     where = {p["where"] for p in problems}
     assert where == {"privacy", "column:a"}  # the bins of b are private unless it is told more
-    assert any("unit" in p["text"] for p in problems)
+    assert any("whom the guarantee protects" in p["text"] for p in problems)
 
 
 def test_a_problem_is_shown_at_its_own_column_also_where_names_begin_alike() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pytest
 
 from admeasure.privacy.book import Book
 from admeasure.release import Release
+from local_page import not_recorded
 
 PATIENCE = 150_000
 HOSTILE = {
@@ -42,15 +42,8 @@ def to_budget(page: Any) -> None:
     page.click("#next")
     page.wait_for_selector("#preview .tile")
     page.click("#next")
-    page.wait_for_selector("#plan .tile")
-
-
-def choose(page: Any, *, mechanism: str = "independent", epsilon: str = "1") -> None:
-    page.fill("#epsilon", epsilon)
-    page.select_option("#mechanism", mechanism)
-    page.wait_for_function(
-        "e => document.querySelector('#start').textContent.includes(`epsilon ${e}`)", arg=epsilon
-    )
+    page.wait_for_url("**/budget")
+    ready(page)
 
 
 def table_of(page: Any) -> str:
@@ -67,37 +60,41 @@ def finished(page: Any) -> None:
     ready(page)
 
 
-def unnamed_controls(page: Any) -> list[str]:
-    """Controls without a name for those who cannot see them."""
-    return page.evaluate(
-        """() => [...document.querySelectorAll('input, select, textarea, button, iframe')]
-            .filter(e => !(e.labels?.length || e.getAttribute('aria-label') || e.title
-                || (e.tagName === 'BUTTON' && e.textContent.trim())))
-            .map(e => e.outerHTML.slice(0, 120))"""
-    )
-
-
 def test_the_whole_path_from_table_to_answers(open_tab: Open, server: Any) -> None:
     page = open_tab().page
     demo(page)
-    assert unnamed_controls(page) == []
     assert "admeasure check" in page.inner_text("#code-command")
     page.click("#verify")
     page.wait_for_selector("#verified .fine")
     to_budget(page)
-    assert unnamed_controls(page) == []
-    choose(page, mechanism="aim")
+    assert page.input_value("#epsilon") == "", "the steward chooses it"
+    assert page.input_value("#book-choice") == "+", "a book is the default"
+    page.click("#start")
+    page.wait_for_function(
+        "() => /epsilon, the total/.test(document.querySelector('#plan-state').textContent)"
+    )
+    assert page.locator(".problem:visible").count() == 0, "what is missing is no mistake"
+    not_recorded(page, mechanism="aim")
+    assert "Nobody will know" in page.inner_text("#book-left")
     page.select_option("#book-choice", "+")
     page.fill("#dataset", "whole path")
     page.fill("#total", "1.5")
+    page.fill("#certify", "10")
+    page.wait_for_function(
+        """() => /--certify 0.1/.test(document.querySelector('#code-command').textContent)
+            && /whole path/.test(document.querySelector('#code-command').textContent)"""
+    )
     start(page)
     finished(page)
-    assert unnamed_controls(page) == []
 
     table, number = page.url.split("/")[-3], page.url.split("/")[-1]
     release = Release.load(server.folder / f"tables/{table}/runs/{number}/release")
     assert release.certificate.private
     assert Book.open(server.folder / "budget.db").account("whole path").spent.rho > 0
+    assert release.errors is not None, "the certificate was bought"
+    shown = page.locator("#rows-shown th").all_inner_texts()
+    assert shown == list(release.schema.names)
+    assert page.locator("#rows-shown tbody tr").count() > 5
 
     column = release.schema.columns[1]
     page.select_option("#conditions select", column.name)
@@ -155,7 +152,7 @@ def done(chromium: Any, server: Any) -> Done:
     server.enter(page)
     demo(page)
     to_budget(page)
-    choose(page)
+    not_recorded(page)
     start(page)
     finished(page)
     address = page.url
@@ -189,18 +186,39 @@ def test_conclusions_are_checked_as_they_are_typed(open_tab: Open, done: Done) -
     page.goto(done.address)
     finished(page)
     column = next(c for c in release.schema.columns if c.type == "string")
-    page.click("#conclusions summary")
-    condition = f"{{{json.dumps(column.name)} = {json.dumps(column.labels[0])}}}"
-    page.fill(
-        "#conclusions-text",
-        f'[[conclusion]]\nname = "not everybody"\nshare = {condition}\nbelow = 0.9999\n',
-    )
+    page.click("#add-statement")
+    page.locator(".statement select").nth(0).select_option(column.name)
+    page.locator(".statement input").nth(0).fill(f'"{column.labels[0]}"')
+    page.locator(".statement select").nth(1).select_option("below")
+    page.locator(".statement input").nth(1).fill("99.99")
     page.wait_for_selector("#verdicts .badge")
-    assert page.inner_text("#verdicts th") == "not everybody"
+    assert "in less than 99.99% of the rows" in page.inner_text("#verdicts th")
+    page.locator(".statement input").nth(1).fill("many")
+    page.wait_for_function(
+        "() => /no number/.test(document.querySelector('#conclusions-problem').textContent)"
+    )
+    page.click("#conclusions summary")
+    assert "[[conclusion]]" in page.input_value("#conclusions-text"), "the same as a file"
     page.fill("#conclusions-text", "[[conclusion]]")
     page.wait_for_function(
         "() => document.querySelector('#conclusions-problem').textContent.includes('name')"
     )
+
+
+def test_real_against_synthetic_is_shown_when_asked_for_and_says_what_it_is(
+    open_tab: Open, done: Done
+) -> None:
+    page = open_tab().page
+    assert page.goto(f"{done.address}/internal").status == 404, "nothing before it is asked for"
+    page.goto(done.address)
+    finished(page)
+    page.click("#truth summary")
+    page.click("#internal")
+    page.wait_for_selector("#internal-shown .stamp")
+    assert "NOT PRIVATE" in page.inner_text("#internal-shown .stamp")
+    frame = page.frame_locator("#internal-shown iframe")
+    frame.locator("#histograms article").first.wait_for()
+    assert "NOT PRIVATE" in frame.locator("body").inner_text()
 
 
 def test_a_run_survives_a_reload_and_a_closed_tab_and_can_be_cancelled_and_continued(
@@ -217,8 +235,9 @@ def test_a_run_survives_a_reload_and_a_closed_tab_and_can_be_cancelled_and_conti
         "() => /all-3way/.test(document.querySelector('#code-command').textContent)"
     )
     page.click("#next")
-    page.wait_for_selector("#plan .tile")
-    choose(page, mechanism="aim")
+    page.wait_for_url("**/budget")
+    ready(page)
+    not_recorded(page, mechanism="aim")
     start(page)
     address = page.url
     page.wait_for_function("() => document.querySelectorAll('#rounds tr').length > 20")
@@ -254,23 +273,29 @@ def test_a_wrong_schema_is_named_where_it_is_wrong_and_blocks_the_way(
     page.wait_for_url("**/schema")
     ready(page)
     page.wait_for_function(
-        "() => /problems left/.test(document.querySelector('#schema-state').textContent)"
+        "() => /3 to fill in/.test(document.querySelector('#schema-state').textContent)"
     )
     assert page.input_value("#unit") == "", "the unit is the steward's to say"
-    assert "unit" in page.inner_text("#problems-privacy")
-    page.click("#next", force=True)
+    assert page.locator(".problem:visible").count() == 0, "nothing is wrong before it is typed"
+    page.click("#next")
     assert page.url.endswith("/schema")
+    assert page.locator("#todo li").all_inner_texts() == [
+        "Say whom the guarantee protects: a person, a household, …",
+        "Choose the kind of values: age, city",
+    ]
+    page.click("#todo button >> nth=0")
+    assert page.evaluate("document.activeElement.id") == "unit"
 
     age, city = page.locator("details.column").all()
-    age.locator("select").select_option("integer")
-    age.locator("input").nth(0).fill("ninety")
+    age.get_by_label("Kind of values").select_option("integer")
+    age.get_by_label("Smallest value").fill("ninety")
     page.wait_for_function(
         "() => /whole number/.test(document.querySelector('details.column .problem').textContent)"
     )
-    age.locator("input").nth(0).fill("0")
-    age.locator("input").nth(1).fill("40")
-    city.locator("select").select_option("string")
-    city.locator("textarea").fill("Rome\nOslo")
+    age.get_by_label("Smallest value").fill("0")
+    age.get_by_label("Largest value").fill("40")
+    city.get_by_label("Kind of values").select_option("string")
+    city.get_by_label("One a line").fill("Rome\nOslo")
     page.fill("#unit", "person")
     page.wait_for_selector("#schema-state.fine")
     page.click("#verify")
@@ -295,11 +320,11 @@ def test_a_value_of_the_table_never_reaches_the_page_or_its_folder(
     page.wait_for_url("**/schema")
     ready(page)
     age, city = page.locator("details.column").all()
-    age.locator("select").select_option("integer")
-    age.locator("input").nth(0).fill("0")
-    age.locator("input").nth(1).fill("90")
-    city.locator("select").select_option("string")
-    city.locator("textarea").fill("Rome")
+    age.get_by_label("Kind of values").select_option("integer")
+    age.get_by_label("Smallest value").fill("0")
+    age.get_by_label("Largest value").fill("90")
+    city.get_by_label("Kind of values").select_option("string")
+    city.get_by_label("One a line").fill("Rome")
     page.fill("#unit", "person")
     page.wait_for_selector("#schema-state.fine")
     assert canary not in page.content()
@@ -324,7 +349,8 @@ def test_a_budget_that_is_spent_is_refused_and_charges_nothing(open_tab: Open, s
     ready(page)
     demo(page)
     to_budget(page)
-    choose(page, epsilon="2")
+    not_recorded(page, epsilon="2")
+    assert page.locator("#meaning.fair").count() == 1
     page.select_option("#book-choice", "=nearly spent")
     page.wait_for_selector("#book-left.problem")
     start(page)
@@ -364,12 +390,12 @@ def test_hostile_names_are_shown_and_never_run(open_tab: Open, server: Any) -> N
     ready(page)
     shown = page.locator("details.column .name").all_inner_texts()
     assert [s.split() for s in shown] == [n.split() for n in HOSTILE.values()]
-    for select in page.locator("details.column select").all():
-        select.select_option("boolean")
+    for details in page.locator("details.column").all():
+        details.get_by_label("Kind of values").select_option("boolean")
     page.fill("#unit", "<b>person</b>")
     page.wait_for_selector("#schema-state.fine")
     to_budget(page)
-    choose(page)
+    not_recorded(page)
     start(page)
     finished(page)
     page.select_option("#axis-1", HOSTILE["script"])
@@ -384,48 +410,13 @@ def test_hostile_names_are_shown_and_never_run(open_tab: Open, server: Any) -> N
     assert wide <= 0, "a long name must not push the page aside"
 
 
-def test_a_table_of_a_hundred_columns_can_be_worked_with(open_tab: Open, server: Any) -> None:
-    names = [f"question {i}" for i in range(100)]
-    lines = [",".join(names)]
-    lines += [",".join(str((i * 7 + j) % 4) for j in range(100)) for i in range(200)]
-    (server.start / "wide.csv").write_text("\n".join(lines) + "\n")
-    columns = "\n".join(
-        f'[[column]]\nname = "{n}"\ntype = "integer"\nminimum = 0\nmaximum = 3' for n in names
-    )
-    text = f'[table]\nname = "wide"\n[privacy]\nunit = "person"\n{columns}\n'
-    (server.start / "wide.toml").write_text(text)
-    page = open_tab().page
-    page.click("#open summary")
-    page.fill("#data", "wide.csv")
-    page.fill("#schema", "wide.toml")
-    page.press("#schema", "Enter")
-    page.wait_for_url("**/schema")
-    page.wait_for_selector("#schema-state.fine")
-    page.fill("#filter", "question 42")
-    assert page.locator("details.column:visible").count() == 1
-    page.click("#next")
-    page.wait_for_selector("#preview .tile")
-    page.select_option("#rule-kind", "random")
-    page.fill("#many", "30")
-    page.wait_for_function(
-        "() => /random:30:2way/.test(document.querySelector('#code-command').textContent)"
-    )
-    page.click("#next")
-    page.wait_for_selector("#plan .tile")
-    choose(page)
-    start(page)
-    finished(page)
-    report = next(server.folder.glob("tables/wide-*/runs/1/report.html"))
-    assert report.stat().st_size < 2_000_000
-
-
 def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
     page = open_tab().page
     demo(page)
     for epsilon in ("0.5", "2"):
         page.goto(f"{server.root}/tables/{table_of(page)}/budget")
-        page.wait_for_selector("#plan .tile")
-        choose(page, epsilon=epsilon)
+        ready(page)
+        not_recorded(page, epsilon=epsilon)
         start(page)
         finished(page)
     page.click("text=compare runs")
@@ -470,7 +461,7 @@ type = "boolean"
     page.wait_for_url("**/schema")
     page.wait_for_selector("#schema-state.fine")
     to_budget(page)
-    choose(page)
+    not_recorded(page)
     start(page)
     address = page.url
     other = open_tab(page.context).page
@@ -509,10 +500,20 @@ def test_the_path_can_be_walked_with_a_keyboard_alone(open_tab: Open, server: An
     page.wait_for_selector("#preview .tile")
     tab_to(page, "#next")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#plan .tile")
+    page.wait_for_url("**/budget")
+    ready(page)
+    tab_to(page, "#epsilon")
+    page.keyboard.type("1")
+    tab_to(page, "#book-choice")
+    page.keyboard.press("End")
+    tab_to(page, "#budget-form > details > summary")
+    page.keyboard.press("Enter")
     tab_to(page, "#mechanism")
     page.keyboard.type("indep")
     page.wait_for_function("() => document.querySelector('#mechanism').value === 'independent'")
+    page.wait_for_function(
+        "() => /mechanism independent/.test(document.querySelector('#code-command').textContent)"
+    )
     tab_to(page, "#start")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/runs/\d+$"))

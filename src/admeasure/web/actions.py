@@ -25,12 +25,15 @@ from admeasure.sources.look import storage_types
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.web import code, commands
 from admeasure.web.budget import number
-from admeasure.web.forms import checked, empty_form, form_of
+from admeasure.web.checking import checked
+from admeasure.web.forms import empty_form, form_of, relations_in_words
+from admeasure.web.wording import in_words
 from admeasure.web.workspace import TableFolder, Workspace
 from admeasure.workload import Workload, parse_workload
 
 Json = dict[str, Any]
 LARGEST_SHOWN = 5
+TOML_SHOWN = 20_000
 
 
 def open_table(space: Workspace, body: Json) -> Json:
@@ -79,7 +82,7 @@ def open_demo(space: Workspace) -> Json:
         for query in asked
     ]
     given = {"kind": "list", "rule": "", "entries": entries}
-    _keep_workload(table, schema, given, seen=table.read()["version"])
+    _keep_workload(table, _workload(schema, given), given, seen=table.read()["version"])
     return {"next": f"/tables/{table.name}/schema"}
 
 
@@ -92,7 +95,7 @@ def _described(schema: Schema | None) -> Json:
         return {"ok": False}
     return {
         "ok": True,
-        "levels": {c.name: c.levels for c in schema.columns},
+        "levels": {c.name: None if c.is_open else c.levels for c in schema.columns},
         "cells": as_float(schema.domain.cells()),
         "toml": schema.dumps(),
     }
@@ -104,7 +107,12 @@ def save_schema(table: TableFolder, body: Json) -> Json:
     schema, problems = checked(form)
     text = None if schema is None else schema.dumps()
     state = table.change(body["version"], {"form": form}, schema=text)
-    return {"problems": problems, "version": state["version"], **_described(schema)}
+    return {
+        "problems": problems,
+        "version": state["version"],
+        "relations": relations_in_words(form),
+        **_described(schema),
+    }
 
 
 def _file_of(form: Mapping[str, Any]) -> str | None:
@@ -127,7 +135,8 @@ def verify_table(table: TableFolder) -> Json:
     """Whether the table satisfies its schema, by a process of its own: it reads every row."""
     table.schema()
     argv = ["check", table.read()["data"], "--schema", str(table.schema_path), "--json"]
-    return commands.run_json(argv)
+    found = commands.run_json(argv)
+    return {**found, "problems": [in_words(line) for line in found["problems"]]}
 
 
 def workload_text(given: Mapping[str, Any]) -> str:
@@ -155,15 +164,24 @@ def _workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
 def preview_workload(table: TableFolder, body: Json) -> Json:
     """How large a workload is, before it is kept."""
     schema = table.schema()
+    return _previewed(table, schema, _read_workload(schema, body["workload"]), body["workload"])
+
+
+def _read_workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
     try:
-        workload = _workload(schema, body["workload"])
+        return _workload(schema, given)
     except ValueError:
         raise UsageError("A weight is a number, and at least is a whole number.") from None
+
+
+def _previewed(
+    table: TableFolder, schema: Schema, workload: Workload, given: Mapping[str, Any]
+) -> Json:
     domain = schema.domain
     sizes = sorted(((domain.cells(c), c) for c in workload.marginals()), reverse=True)
     cells = sum(size for size, _ in sizes)
     named = {c for _, columns in sizes for c in columns}
-    text = workload_text(body["workload"]) or str(table.workload_path)
+    text = workload_text(given) or str(table.workload_path)
     return {
         "queries": len(workload),
         "marginals": len(sizes),
@@ -171,23 +189,25 @@ def preview_workload(table: TableFolder, body: Json) -> Json:
         "megabytes": cells * 8 / 2**20,
         "largest": [{"columns": list(c), "cells": size} for size, c in sizes[:LARGEST_SHOWN]],
         "unnamed": [c for c in schema.names if c not in named],
-        "toml": workload.dumps()[:20_000],
         "code": code.for_workload(table, text),
     }
 
 
 def save_workload(table: TableFolder, body: Json) -> Json:
-    found = preview_workload(table, body)
-    state = _keep_workload(table, table.schema(), body["workload"], seen=body["version"])
-    return {**found, "version": state["version"]}
+    schema, given = table.schema(), body["workload"]
+    workload = _read_workload(schema, given)
+    found = _previewed(table, schema, workload, given)
+    state, text = _keep_workload(table, workload, given, seen=body["version"])
+    return {**found, "toml": text[:TOML_SHOWN], "version": state["version"]}
 
 
 def _keep_workload(
-    table: TableFolder, schema: Schema, given: Mapping[str, Any], *, seen: int
-) -> Json:
-    workload = _workload(schema, given)
+    table: TableFolder, workload: Workload, given: Mapping[str, Any], *, seen: int
+) -> tuple[Json, str]:
+    """The state with the workload, and its file."""
+    text = workload.dumps()
     kept = {**given, "text": workload_text(given)}
-    return table.change(seen, {"workload": kept}, workload=workload.dumps())
+    return table.change(seen, {"workload": kept}, workload=text), text
 
 
 def create_account(space: Workspace, body: Json) -> Json:

@@ -35,6 +35,7 @@ from admeasure.web.watching import Watched
 from admeasure.web.workspace import Stale, Workspace
 
 MOST_BYTES = 8 << 20
+INTERNAL = "report.NOT-PRIVATE.html"
 LOOK_SECONDS = 0.25
 MOST_ROWS = 10_000_000
 BODY_SECONDS = 30
@@ -57,7 +58,8 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         Route(f"{at}/compare", page(handlers.compare)),
         Route(of, page(lambda r: pages.run(handlers.table(r), handlers.run(r)))),
         Route(f"{of}/events", handlers.events),
-        Route(f"{of}/report", handlers.report),
+        Route(f"{of}/report", handlers.report("report.html")),
+        Route(f"{of}/internal", handlers.report(INTERNAL)),
         Route(f"{of}/download/{{what}}", handlers.download),
         act("/open", lambda r, b: actions.open_table(space, b)),
         act("/demo", lambda r, b: actions.open_demo(space)),
@@ -72,18 +74,14 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         act(f"{at}/start", lambda r, b: budget.start(space, handlers.table(r), b)),
         act(f"{of}/cancel", lambda r, b: handlers.cancel(r)),
         act(f"{of}/resume", lambda r, b: handlers.resume(r, b["attempt"])),
-        act(f"{of}/internal", handlers.internal),
+        act(f"{of}/internal/make", handlers.internal),
         act(f"{of}/ask", lambda r, b: asking.ask(handlers.run(r).release, b)),
         act(
             f"{of}/marginal",
             lambda r, b: asking.marginal(handlers.run(r).release, b["columns"], b["confidence"]),
         ),
-        act(
-            f"{of}/conclusions",
-            lambda r, b: {
-                "verdicts": asking.conclude(handlers.run(r).release, b["text"], b["confidence"])
-            },
-        ),
+        act(f"{of}/rows", lambda r, b: asking.rows(handlers.run(r).release)),
+        act(f"{of}/conclusions", lambda r, b: asking.conclude(handlers.run(r).release, b)),
     ]
     guard = Middleware(Guard, entrance=entrance, keys=keys, port=port)
     app = Starlette(routes=routes, middleware=[guard])
@@ -158,23 +156,29 @@ class Handlers:
             return self.problem(str(error))
         return StreamingResponse(_watch(request, watched), media_type="text/event-stream")
 
-    async def report(self, request: Request) -> Response:
-        try:
-            path = self.run(request).path / "report.html"
-        except AdmeasureError as error:
-            return self.problem(str(error))
-        if not path.exists():
-            return self.problem("The report is not there yet.")
-        return FileResponse(
-            path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
-        )
+    def report(self, name: str) -> Callable[[Request], Any]:
+        """A report of the run, to be shown; the internal one is there only if it was asked for."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                path = self.run(request).path / name
+            except AdmeasureError as error:
+                return self.problem(str(error))
+            if not path.exists():
+                return self.problem("The report is not there yet.")
+            return FileResponse(
+                path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
+            )
+
+        return endpoint
 
     def internal(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         """The internal report, by a process of its own: it reads the private table."""
         table, run = self.table(request), self.run(request)
-        argv = ["report", str(run.release), "-o", str(run.path / "report.NOT-PRIVATE.html")]
+        argv = ["report", str(run.release), "-o", str(run.path / INTERNAL)]
         commands.run([*argv, "--internal", run.settings.data, "--force"])
-        return {"next": f"/tables/{table.name}/runs/{run.number}/download/internal.html"}
+        at = f"/tables/{table.name}/runs/{run.number}"
+        return {"next": f"{at}/download/internal.html", "shown": f"{at}/internal"}
 
     async def download(self, request: Request) -> Response:
         try:
@@ -192,7 +196,7 @@ class Handlers:
             case "report.html":
                 return _there(run.path / what), f"{stem}-report{mark}.html"
             case "internal.html":
-                return _there(run.path / "report.NOT-PRIVATE.html"), f"{stem}.NOT-PRIVATE.html"
+                return _there(run.path / INTERNAL), f"{stem}.NOT-PRIVATE.html"
             case "certificate.html":
                 path = run.path / what
                 write_private(path, certificate_page(release))
@@ -278,7 +282,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
-SCRIPTS = ("page", "tools", "schema", "workload", "budget", "run", "results")
+SCRIPTS = (
+    *("page", "tools", "schema", "column", "rules", "workload"),
+    *("budget", "run", "results", "conclusions"),
+)
 KINDS = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in SCRIPTS}}
 
 

@@ -20,6 +20,8 @@ from admeasure.web.conditions import selection_of
 from admeasure.workload import Question, query_of
 
 MOST_CELLS = 600
+PREVIEW = 12
+MOST_STATEMENTS = 100
 KEPT = 4
 
 _kept: OrderedDict[tuple[str, int], Release] = OrderedDict()
@@ -105,8 +107,41 @@ def marginal(path: Path, columns: Sequence[str], confidence: float) -> dict[str,
     }
 
 
-def conclude(path: Path, text: str, confidence: float) -> list[dict[str, Any]]:
-    """The conclusions of a TOML text, checked."""
+def rows(path: Path) -> dict[str, Any]:
+    """A few synthetic rows, spelled as a file would have them; others at each call."""
     release = load(path)
-    verdicts = check_all(release, parse_conclusions(text, release.schema), confidence=confidence)
-    return [{**v.to_json(), "sure_words": sure(v)} for v in verdicts]
+    made = release.sample_columns(PREVIEW, search=False, as_texts=True)
+    texts = [["" if v is None else str(v) for v in values] for values in made.values()]
+    return {"columns": list(made), "rows": [list(row) for row in zip(*texts, strict=True)]}
+
+
+def conclude(path: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Conclusions, checked: those of a file's text, or of statements as the form has them."""
+    release = load(path)
+    text = asked.get("text") or _conclusions(release, asked.get("statements", []))
+    confidence = float(asked.get("confidence", 0.95))
+    conclusions = parse_conclusions(text, release.schema) if text else []
+    verdicts = check_all(release, conclusions, confidence=confidence)
+    return {"toml": text, "verdicts": [{**v.to_json(), "sure_words": sure(v)} for v in verdicts]}
+
+
+def _conclusions(release: Release, statements: Sequence[Mapping[str, str]]) -> str:
+    """The file that says the same. Each statement: the share of rows with these values of a column
+    is above, or below, so many percent."""
+    parts = []
+    for number, said in enumerate(statements[:MOST_STATEMENTS], start=1):
+        column, values, limit = said["column"], said["text"].strip(), said["percent"].strip()
+        if not values or not limit:
+            continue
+        try:
+            share = float(limit.removesuffix("%")) / 100
+        except ValueError:
+            raise UsageError(f"{limit!r} is no number of percent.") from None
+        way, words = {"above": ("above", "more"), "below": ("below", "less")}[said["way"]]
+        selection = selection_of(str(release.schema.column(column).type), values)
+        name = f"{number}: {column} is {values} in {words} than {100 * share:g}% of the rows"
+        parts.append(
+            f"[[conclusion]]\nname = {toml_value(name)}\n"
+            f"share = {{{toml_key(column)} = {toml_value(selection)}}}\n{way} = {share!r}\n"
+        )
+    return "\n".join(parts)

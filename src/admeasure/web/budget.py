@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
+from admeasure.planning import certified
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Cost, in_decimal
 from admeasure.schema import Schema
@@ -31,6 +32,8 @@ from admeasure.workload import Workload, parse_workload
 
 Json = dict[str, Any]
 ITEMS_SHOWN = 12
+COMPARED = 10_000
+"""The most queries of a workload that is also planned for other epsilons, to be compared."""
 NOT_AS_SHOWN = (
     "Nothing was started and nothing is charged: schema, workload or budget are not what this page "
     "has shown, or a run was started elsewhere. Look at the plan again, then start."
@@ -96,9 +99,11 @@ def _state_of(path: str) -> tuple[int, int] | None:
 def plan(space: Workspace, table: TableFolder, body: Json) -> Json:
     """What a budget would buy. Touches no data."""
     offer = Offer.read(space, table, body["budget"])
+    found = _plan(space, offer)
+    asked = {**offer.asked, "share": f"{found['certify']:g}"}
     return {
-        **_plan(space, offer),
-        "code": code.for_budget(table, space, offer.asked),
+        **found,
+        "code": code.for_budget(table, space, asked),
         "shown": offer.digest,
         "nonce": secrets.token_urlsafe(18),
     }
@@ -112,20 +117,32 @@ def _plan(space: Workspace, offer: Offer) -> Json:
     choice = choice_of(wanted, workload, offer.public or None)
     mechanism = given_public(choice.mechanism, offer.public or None, schema)
     epsilon, delta = number(asked["epsilon"], "epsilon"), number(asked["delta"], "delta")
+    certify = certified.share_of(_certify(asked), schema.domain, workload, by_auto=bool(choice.why))
 
     def at(asked: float) -> Planned:
         return planned(
-            schema, workload=workload, epsilon=asked, delta=delta, mechanism=mechanism, rows=rows
+            schema,
+            workload=workload,
+            epsilon=asked,
+            delta=delta,
+            mechanism=mechanism,
+            rows=rows,
+            certify=float(certify),
         )
 
     found = at(epsilon)
     made, budget = found.plan, found.budget
+    factors = (0.5, 2.0, 4.0) if len(workload) <= COMPARED else ()
+    plans = {1.0: found} | {factor: at(factor * epsilon) for factor in factors}
     others = [
-        {"epsilon": factor * epsilon, "expected": at(factor * epsilon).plan.expected_error}
-        for factor in (0.5, 1, 2, 4)
+        {"epsilon": factor * epsilon, "expected": plans[factor].plan.expected_error}
+        for factor in sorted(plans)
+        if factors
     ]
     return {
+        "mechanism": mechanism.name,
         "summary": mechanism.summary,
+        "certify": float(certify),
         "rho": float(budget),
         "delta_share": float(budget.delta_share),
         "rounds": made.rounds,
@@ -150,10 +167,18 @@ def _plan(space: Workspace, offer: Offer) -> Json:
 
 
 def number(text: str, name: str) -> float:
+    if not text:
+        raise UsageError(f"Choose {name} first.")
     try:
         return float(text)
     except ValueError:
         raise UsageError(f"{name} must be a number; it is {text!r}.") from None
+
+
+def _certify(asked: Mapping[str, Any]) -> float | None:
+    """The share for the accuracy certificate, which people type in percent; None for the usual."""
+    text = asked.get("certify", "").removesuffix("%").strip()
+    return number(text, "the part for the accuracy certificate") / 100 if text else None
 
 
 def _rows(text: str) -> int:
@@ -229,6 +254,7 @@ def _start(
         public=offer.public,
         dataset=dataset,
         ledger=str(space.book) if dataset else "",
+        certify=f"{found['certify']:g}",
         rho=found["rho"],
         nonce=nonce,
     )

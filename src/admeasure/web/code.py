@@ -76,18 +76,21 @@ def for_workload(table: TableFolder, text: str) -> Code:
 def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> Code:
     text = table.read().get("workload", {}).get("text") or str(table.workload_path)
     argv = ["plan", "--schema", str(table.schema_path), "--workload", text]
-    argv += ["--epsilon", asked["epsilon"], "--delta", asked["delta"]]
+    argv += ["--epsilon", asked["epsilon"] or "EPSILON", "--delta", asked["delta"]]
     argv += ["--mechanism", asked["mechanism"]]
     argv += ["--rows", asked["rows"]] if asked.get("rows") else []
     argv += ["--public", asked["public"]] if asked.get("public") else []
+    argv += ["--certify", asked["share"]] if asked.get("share") else []
     book = ""
     if asked.get("dataset") and asked.get("total"):
         create = ["ledger", "create", str(space.book), "--dataset", asked["dataset"]]
         book = "\n" + command_line([*create, "--epsilon", asked["total"]])
     maker = asked["mechanism"].replace("-", "_")
+    certify = f", certify={asked['share']}" if asked.get("share") else ""
     python = (
         f"plan = admeasure.plan(\n    schema, workload=workload, mechanism=admeasure.{maker}(),\n"
-        f"    epsilon={asked['epsilon']}, delta={asked['delta']}, rows={asked.get('rows') or None})"
+        f"    epsilon={asked['epsilon'] or '…'}, delta={asked['delta']}, "
+        f"rows={asked.get('rows') or None}{certify})"
     )
     return _near(command_line(argv) + book, python)
 
@@ -108,6 +111,8 @@ def for_run(settings: RunSettings, path: Path) -> Code:
         f"    epsilon={settings.epsilon}, delta={settings.delta},",
         f"    out={places['--out']!r},",
     ]
+    if settings.certify:
+        lines.append(f"    certify={settings.certify},")
     if settings.public:
         lines.append(f"    public={printable(settings.public)!r},")
     if settings.dataset:

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admeasure.errors import SchemaError
-from admeasure.schema import Schema
 from admeasure.schema.column import PRIVATE
 from admeasure.schema.draft import kind_of
-from admeasure.schema.load import validate
 from admeasure.schema.model import LISTS, TYPES
 from admeasure.schema.shorthand import written_out
 from admeasure.schema.toml import toml_key, toml_value
@@ -21,9 +19,20 @@ from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml
 from admeasure.web.conditions import selection_of, text_of, value_of
 
+ORDERED = ("integer", "number", "date")
 TEXTS = ("minimum", "maximum", "bins", "edges", "enum", "missing", "title", "source")
+SPELLINGS = {
+    "integer": ("decimal", "thousands"),
+    "number": ("decimal", "thousands"),
+    "date": ("format",),
+    "string": (),
+    "boolean": (),
+}
+"""Single texts that say how the table writes values, by type."""
+WORDS = ("true_values", "false_values")
 MOST_COLUMNS = 2000
-RELATIONS = tuple(name for name in LISTS if name != "zero")
+KEPT = tuple(name for name in LISTS if name not in ("zero", "order"))
+"""The sections that the form shows in words, and keeps."""
 
 
 def empty_form(name: str, header: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -38,21 +47,21 @@ def empty_form(name: str, header: Sequence[tuple[str, str]]) -> dict[str, Any]:
         },
         "columns": [_empty_column(column, storage) for column, storage in header],
         "zeros": [],
+        "orders": [],
         "relations": "",
     }
 
 
 def _empty_column(name: str, storage: str) -> dict[str, Any]:
     kind = kind_of(storage)
+    texts = (*TEXTS, "format", "decimal", "thousands", *WORDS, "kept")
+    flags = ("has_missing", "other", "clamp", "log", "strip", "ignore_case")
     return {
         "name": name,
         "use": True,
         "type": "" if kind == "string" else kind,
-        **dict.fromkeys(TEXTS, ""),
-        "kept": "",
-        "has_missing": False,
-        "other": False,
-        "clamp": False,
+        **dict.fromkeys(texts, ""),
+        **dict.fromkeys(flags, False),
     }
 
 
@@ -80,14 +89,15 @@ def form_of(document: Mapping[str, Any], header: Sequence[tuple[str, str]]) -> d
             [{"column": c, "text": text_of(z["where"].get(c, ""))} for c in z["columns"]]
             for z in document.get("zero", [])
         ],
+        "orders": [list(entry["columns"]) for entry in document.get("order", [])],
         "relations": _relations(document),
     }
 
 
 def _relations(document: Mapping[str, Any]) -> str:
-    """The sections that the form does not show, as a schema file has them: they are kept."""
+    """The sections that the form does not change, as a schema file has them: they are kept."""
     lines = []
-    for name in RELATIONS:
+    for name in KEPT:
         for entry in document.get(name, []):
             lines += [
                 f"[[{name}]]",
@@ -96,26 +106,55 @@ def _relations(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _kept(column: Mapping[str, Any]) -> str:
-    """The fields that the form does not show, as a schema file has them."""
-    shown = {"name", "type", "missing_values", "other", "clamp", *TEXTS}
-    if column.get("type") == "integer":
-        shown.discard("enum")
-    return "\n".join(f"{k} = {toml_value(v)}" for k, v in column.items() if k not in shown)
+def relations_in_words(form: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What the form keeps of a schema file and does not change: a sentence for each, and the column
+    of the table that is computed by it."""
+    kept = parse_toml(str(form.get("relations", "")), "the form", SchemaError)
+    found = []
+    for entry in kept.get("determines", []):
+        of, to = ", ".join(entry["from"]), entry["to"]
+        found.append({"computed": to, "text": f"{to} follows from {of}, by a public table."})
+    for entry in kept.get("difference", []):
+        column, of, minus = entry["column"], entry["of"], entry["minus"]
+        text = f"{column} is {of} minus {minus}; in rows {of} is computed back from it."
+        found.append({"computed": of, "text": text})
+    for entry in kept.get("at_least_one", []):
+        parts = " or ".join(f"{name} is {text_of(value)}" for name, value in entry["of"].items())
+        found.append({"computed": "", "text": f"In every row {parts}."})
+    return found
+
+
+def _shown(kind: str) -> set[str]:
+    """The fields of a column that the form shows."""
+    shown = {"name", "type", "title", "source", "missing_values", "other", *SPELLINGS.get(kind, ())}
+    if kind in ORDERED:
+        shown |= {"minimum", "maximum", "bins", "edges", "clamp", "scale"}
+    return shown | {"string": {"enum", "strip", "ignore_case"}, "boolean": set(WORDS)}.get(
+        kind, set()
+    )
 
 
 def _column_form(column: Mapping[str, Any]) -> dict[str, Any]:
     form = _empty_column(str(column["name"]), "")
-    form["kept"] = _kept(column)
-    form["type"] = str(column.get("type", ""))
-    for key in ("minimum", "maximum", "bins", "title", "source"):
+    form["type"] = kind = str(column.get("type", ""))
+    shown = _shown(kind)
+    for key in ("minimum", "maximum", "bins", "title", "source", *SPELLINGS.get(kind, ())):
         form[key] = str(column.get(key, ""))
     form["edges"] = ", ".join(map(str, column.get("edges", [])))
     levels = column.get("enum", [])
     form["enum"] = PRIVATE if levels == PRIVATE else "\n".join(map(str, levels))
     form["has_missing"] = "missing_values" in column
     form["missing"] = "\n".join(map(str, column.get("missing_values", [])))
-    form["other"], form["clamp"] = bool(column.get("other")), bool(column.get("clamp"))
+    for key in WORDS:
+        given = list(column.get(key, []))
+        if _lines("\n".join(map(str, given))) == given:
+            form[key] = "\n".join(given)
+        else:
+            shown.discard(key)
+    for key in ("other", "clamp", "strip", "ignore_case"):
+        form[key] = bool(column.get(key))
+    form["log"] = column.get("scale") == "log"
+    form["kept"] = "\n".join(f"{k} = {toml_value(v)}" for k, v in column.items() if k not in shown)
     return form
 
 
@@ -125,9 +164,11 @@ def document_of(form: Mapping[str, Any]) -> dict[str, Any]:
     if "rows" in table:
         table["rows"] = _read("integer", table["rows"])
     privacy = {k: v for k, v in form["privacy"].items() if v}
+    if not privacy.get("unit_column"):
+        privacy.pop("max_rows_per_unit", None)  # one row each
     if "max_rows_per_unit" in privacy:
         privacy["max_rows_per_unit"] = _read("integer", privacy["max_rows_per_unit"])
-    used = [c for c in form["columns"] if c["use"]][:MOST_COLUMNS]
+    used = described(form)[:MOST_COLUMNS]
     kinds = {c["name"]: c["type"] for c in used}
     document: dict[str, Any] = {
         "table": table,
@@ -136,7 +177,15 @@ def document_of(form: Mapping[str, Any]) -> dict[str, Any]:
     }
     zeros = [_zero(z, kinds) for z in form["zeros"] if z]
     document |= parse_toml(str(form.get("relations", "")), "the form", SchemaError)
+    orders = [{"columns": list(names)} for names in form.get("orders", [])]
+    document |= {"order": orders} if orders else {}
     return {**document, "zero": zeros} if zeros else document
+
+
+def described(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The columns that are used. The one that tells whose row it is tells nothing else."""
+    unit = form["privacy"].get("unit_column", "").casefold()
+    return [c for c in form["columns"] if c["use"] and c["name"].casefold() != unit]
 
 
 def _column(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,21 +193,18 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
     column: dict[str, Any] = {"name": form["name"]}
     if kind:
         column["type"] = kind
-    column |= {k: form[k] for k in ("title", "source") if form.get(k)}
-    if kind in ("integer", "number", "date"):
-        column |= {k: _read(kind, form[k]) for k in ("minimum", "maximum") if form[k]}
-        if form["bins"]:
-            private = form["bins"].strip() == PRIVATE
-            column["bins"] = PRIVATE if private else _read("integer", form["bins"])
-        if form["edges"].strip():
-            parts = form["edges"].replace(",", " ").split()
-            column["edges"] = [_read(kind, part) for part in parts]
-        if form["clamp"]:
-            column["clamp"] = True
+    texts = ("title", "source", *SPELLINGS.get(kind, ()))
+    column |= {k: form[k] for k in texts if form.get(k)}
+    if kind in ORDERED:
+        column |= _ordered(kind, form)
     if kind == "string":
         lines = _lines(form["enum"])
         if lines:
             column["enum"] = PRIVATE if lines == [PRIVATE] else lines
+        if column.get("enum") != PRIVATE:  # they are found as they are spelled
+            column |= {k: True for k in ("strip", "ignore_case") if form.get(k)}
+    if kind == "boolean":
+        column |= {k: lines for k in WORDS if (lines := _lines(form.get(k, "")))}
     if form["has_missing"]:
         column["missing_values"] = _lines(form["missing"])
     if form["other"]:
@@ -166,6 +212,21 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
     known = TYPES[kind].model_fields if kind in TYPES else {}
     kept = parse_toml(str(form.get("kept", "")), "the form", SchemaError)
     return column | {k: v for k, v in kept.items() if k in known and k not in column}
+
+
+def _ordered(kind: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds, bins or edges."""
+    column = {k: _read(kind, form[k]) for k in ("minimum", "maximum") if form[k]}
+    private = form["bins"].strip() == PRIVATE
+    if form["bins"]:
+        column["bins"] = PRIVATE if private else _read("integer", form["bins"])
+    if form["edges"].strip():
+        parts = form["edges"].replace(",", " ").split()
+        column["edges"] = [_read(kind, part) for part in parts]
+    if form["clamp"]:
+        column["clamp"] = True
+    found = private or not (form["bins"] or form["edges"].strip())
+    return column | ({"scale": "log"} if form.get("log") and found and kind != "date" else {})
 
 
 def _zero(conditions: Sequence[Mapping[str, str]], kinds: Mapping[str, str]) -> dict[str, Any]:
@@ -191,25 +252,3 @@ def _read(kind: str, text: str) -> Any:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def checked(form: Mapping[str, Any]) -> tuple[Schema | None, list[dict[str, str]]]:
-    """The schema of a form, or what is wrong with it and where."""
-    try:
-        return validate(document_of(form)), []
-    except SchemaError as error:
-        lines = str(error).splitlines()
-    if len(lines) > 1 and lines[0].endswith("problems:"):
-        lines = lines[1:]
-    names = [c["name"] for c in form["columns"] if c["use"]]
-    return None, [{"where": _where(line, names), "text": line} for line in lines]
-
-
-def _where(line: str, names: Sequence[str]) -> str:
-    """Which part of the form a problem belongs to: `column:NAME`, `privacy`, `table`, `zero`."""
-    for name in sorted(names, key=len, reverse=True):
-        if line.startswith(f"Column {quoted(name)}"):
-            return f"column:{name}"
-    if "zero" in line:
-        return "zero"
-    return next((part for part in ("privacy", "table") if f"[{part}]" in line), "")

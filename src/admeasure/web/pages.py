@@ -10,6 +10,7 @@ import jinja2
 import numpy as np
 
 from admeasure.errors import AdmeasureError, UsageError
+from admeasure.planning import certified
 from admeasure.privacy.book import Book
 from admeasure.release import Release
 from admeasure.reporting import charts, html
@@ -17,6 +18,7 @@ from admeasure.reporting.facts import Ranked, rank
 from admeasure.web import actions, asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
+from admeasure.web.wording import KINDS, LABELS
 from admeasure.web.workspace import TableFolder, Workspace
 
 COMPARED_MARGINALS = 60
@@ -109,6 +111,8 @@ def schema(table: TableFolder) -> Page:
         table=table.name,
         state=state,
         text=read_text(table.schema_path) if table.schema_path.exists() else "",
+        labels=LABELS,
+        words={"labels": LABELS, "kinds": KINDS},
         code=code.for_schema(table, state),
     )
 
@@ -133,16 +137,19 @@ def budget(space: Workspace, table: TableFolder) -> Page:
     state = table.read()
     known = table.schema()
     table.workload(known)
+    datasets = Book.open(space.book).datasets() if space.book.exists() else ()
     given = {
-        "epsilon": "1",
+        "epsilon": "",
         "delta": "1e-9",
+        "certify": "",
         "mechanism": "auto",
         "rows": str(known.table.rows or ""),
         "options": "",
         "public": "",
-        "dataset": "",
+        "dataset": known.table.name,
         **state.get("budget", {}),
     }
+    recorded = {a.dataset for a in datasets}
     return _page(
         "budget.html.j2",
         title="Budget",
@@ -152,7 +159,11 @@ def budget(space: Workspace, table: TableFolder) -> Page:
         unit=known.unit.name,
         given=given,
         mechanisms=actions.mechanisms(),
-        datasets=Book.open(space.book).datasets() if space.book.exists() else (),
+        datasets=datasets,
+        # A book is the default: not to record is a choice, which is kept once it was made.
+        charge=("=" if given["dataset"] in recorded else "+") if given["dataset"] else "",
+        replaces=known.unit.rows_are_public,
+        usual=float(certified.USUAL),
         code=code.for_budget(table, space, given),
     )
 

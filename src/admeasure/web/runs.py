@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,9 @@ class RunSettings:
     rho: float
     nonce: str
     attempt: int = 1
+    certify: str = ""
+    """The share of the budget for the accuracy certificate; empty in runs from before there was a
+    choice."""
 
     @classmethod
     def of(cls, path: Path) -> RunSettings:
@@ -71,14 +75,15 @@ class RunSettings:
             settings = cls(**known)
         except TypeError:
             raise damaged(path, "parts of it are missing") from None
-        texts = [v for v in known.values() if isinstance(v, str)]
+        texts = [getattr(settings, f.name) for f in fields(cls) if f.type == "str"]
         options = settings.options if isinstance(settings.options, dict) else {"": 0}
         if (
-            len(texts) != 9
+            not all(isinstance(text, str) for text in texts)
             or not all(isinstance(v, str) for v in options.values())
             or type(settings.rho) not in (int, float)
             or type(settings.attempt) is not int
             or any(text.startswith("-") for text in texts)
+            or not re.fullmatch(r"[0-9.e-]*", settings.certify)
         ):
             raise damaged(path, "parts of it are of another kind")
         return settings
@@ -202,6 +207,8 @@ def command(settings: RunSettings, path: Path) -> list[str]:
     argv = ["fit", settings.data, "--schema", str(path / "schema.toml"), "--workload", workload]
     argv += ["--epsilon", settings.epsilon, "--delta", settings.delta]
     argv += ["--mechanism", settings.mechanism, "--out", str(path / "release")]
+    if settings.certify:
+        argv += ["--certify", settings.certify]
     if settings.public:
         argv += ["--public", settings.public]
     if settings.dataset:

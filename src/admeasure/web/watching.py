@@ -11,9 +11,10 @@ from admeasure.schema import Schema
 from admeasure.web import runs
 from admeasure.web.estimate import Estimate, estimate
 from admeasure.web.kept import Damaged
+from admeasure.web.phases import phase
 from admeasure.workload import parse_workload
 
-NOTHING = {"rounds": [], "spent": 0.0, "estimate": vars(Estimate(None, 0, 0, None))}
+NOTHING = {"phase": "", "rounds": [], "spent": 0.0, "estimate": vars(Estimate(None, 0, 0, None))}
 
 
 class Watched:
@@ -38,7 +39,18 @@ class Watched:
             "resumable": self._run.resumable,
             "attempt": self._run.settings.attempt,
             **self._told,
+            "phase": self._phase() if state == runs.RUNNING else "",
         }
+
+    def _phase(self) -> str:
+        settings = self._run.settings
+        return phase(
+            self._progress.events,
+            spent=self._told["spent"],
+            certify=float(settings.certify or 0),
+            mechanism=settings.mechanism,
+            released=self._run.release.is_dir(),
+        )
 
     def _follow(self) -> str:
         """Take in what the journal has more than before; what is wrong with it, if anything."""

@@ -98,6 +98,7 @@ def _fit(settings: RunSettings, folder: Path) -> None:
             delta=number(settings.delta, "delta"),
             public=settings.public or None,
             out=release,
+            certify=number(settings.certify, "certify") if settings.certify else None,
             charge_to=ChargeTo(settings.ledger, settings.dataset) if settings.dataset else None,
             resume=settings.attempt > 1,
             progress=True,

@@ -1,4 +1,5 @@
-// A finished run: questions as they are typed, tables, conclusions.
+// A finished run: questions as they are typed, tables, rows.
+import { start as conclusions } from "./conclusions.js";
 import { $, $$, at, bar, data, later, make, percent, post, queued, small, whole } from "./tools.js";
 
 const KINDS = { supported: "its columns were measured together", certified: "its error was bought with the release", unsupported: "bounded by what was measured instead", trivial: "nothing is known beyond the number of rows" };
@@ -14,14 +15,13 @@ export function start() {
   conditions.push({ column: columns[0].name, text: "" });
   drawConditions(false);
   for (const select of $$(".axis")) select.addEventListener("change", marginal);
-  $("#conclusions-text").addEventListener("input", later(conclude));
-  $("#internal").addEventListener("click", async () => {
-    $("#internal").disabled = true;
-    $("#internal-state").textContent = "Reading the table …";
-    const found = await post(`${base}/internal`);
-    $("#internal").disabled = false;
-    $("#internal-state").replaceChildren(found.error ?? make("a", { href: at(found.next) }, "Download it (NOT PRIVATE)"));
-  });
+  conclusions(base, columns);
+  $("#internal").addEventListener("click", internal);
+  $("#sample")?.addEventListener("submit", () => { $("#sample-state").textContent = "The rows are drawn, and searched for what agrees best with the release; the download begins when they are there."; });
+  if ($("#rows-shown")) {
+    $("#more-rows").addEventListener("click", rows);
+    rows();
+  }
 }
 
 function hint(name) {
@@ -87,19 +87,36 @@ async function marginal() {
     return;
   }
   const most = Math.max(...found.cells.map((c) => c.high), 0);
-  const head = make("tr", {}, ...found.columns.map((c) => make("th", {}, make("bdi", {}, c))), make("th", {}), make("th", { class: "n" }, "rows"), make("th", { class: "n" }, "interval"));
+  const head = make("tr", {}, ...found.columns.map((c) => make("th", {}, make("bdi", {}, c))), make("td", {}), make("th", { class: "n" }, "rows"), make("th", { class: "n" }, "interval"));
   const rows = found.cells.map((cell) => make("tr", {}, ...cell.labels.map((l) => make("th", {}, make("bdi", {}, l))), make("td", { class: "draw" }, bar(cell.value, cell.low, cell.high, most)),
     make("td", { class: "n" }, whole(cell.value)), make("td", { class: "n soft" }, `${whole(cell.low)} – ${whole(cell.high)}`)));
   $("#marginal").replaceChildren(make("p", { class: "help" }, `All cells together are within ${small(found.bound)} of the truth (L1 distance of shares, 95%; ${found.kind}).`),
     make("table", { class: "levels" }, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
-async function conclude() {
-  const text = $("#conclusions-text").value;
-  const found = text.trim() ? await post(`${base}/conclusions`, { text, confidence: 0.95 }) : { verdicts: [] };
-  $("#conclusions-problem").textContent = found.error ?? "";
-  const kinds = { holds: "good", "does not hold": "poor", "cannot be told": "fair" };
-  const rows = (found.verdicts ?? []).map((v) => make("tr", {}, make("th", {}, make("bdi", {}, v.name)), make("td", {}, make("span", { class: `badge ${kinds[v.verdict]}` }, v.verdict)),
-    make("td", {}, v.in_release ? "the release agrees" : "the release disagrees"), make("td", {}, `sure up to ${v.sure_words}`)));
-  $("#verdicts").replaceChildren(make("table", {}, make("tbody", {}, ...rows)));
+// Synthetic rows to look at. They are nobody's.
+async function rows() {
+  $("#more-rows").disabled = true;
+  const found = await post(`${base}/rows`);
+  $("#more-rows").disabled = false;
+  if (found.error) {
+    $("#rows-shown").textContent = found.error;
+    return;
+  }
+  const head = make("tr", {}, ...found.columns.map((c) => make("th", { scope: "col" }, make("bdi", {}, c))));
+  const body = found.rows.map((row) => make("tr", {}, ...row.map((text) => make("td", {}, make("bdi", {}, text)))));
+  $("#rows-shown").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+}
+
+// Real against synthetic: only by this button, in a frame that says what it is.
+async function internal() {
+  $("#internal").disabled = true;
+  $("#internal-state").textContent = "Reading the table …";
+  const found = await post(`${base}/internal/make`);
+  $("#internal").disabled = false;
+  $("#internal-state").replaceChildren(found.error ?? make("a", { href: at(found.next) }, "Download it (NOT PRIVATE)"));
+  if (found.error) return;
+  const frame = make("iframe", { title: "Real against synthetic: NOT PRIVATE", src: `${at(found.shown)}#histograms` });
+  frame.sandbox = "allow-same-origin";
+  $("#internal-shown").replaceChildren(make("p", { class: "stamp" }, "NOT PRIVATE: for the holder of the table alone"), frame);
 }

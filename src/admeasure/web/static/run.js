@@ -37,7 +37,8 @@ export function start() {
 function show(found) {
   attempt = found.attempt;
   if ($("#run-state").textContent !== found.state) $("#run-state").textContent = found.state;
-  $("#run-words").textContent = WORDS[found.state] ?? "";
+  const words = found.phase ? `Now: ${found.phase}.` : WORDS[found.state] ?? "";
+  if ($("#run-words").textContent !== words) $("#run-words").textContent = words;
   $("#run-message").textContent = found.message;
   $("#spent").value = found.spent;
   $("#spent-words").textContent = percent(found.spent);

@@ -1,143 +1,95 @@
-// The schema form: built from what was typed before, validated and kept as it is typed.
+// The schema form: built from what was typed before, checked and kept as it is typed. What is not
+// filled in yet is listed once, when somebody wants to go on; only what is wrong is red.
+import { card, KINDS, setRole } from "./column.js";
+import { order, zero } from "./rules.js";
 import { $, $$, alarm, data, later, make, post, queued } from "./tools.js";
 
-const FIELDS = {
-  integer: ["minimum", "maximum", "bins", "edges"],
-  number: ["minimum", "maximum", "bins", "edges"],
-  date: ["minimum", "maximum", "bins", "edges"],
-  string: ["enum"],
-  boolean: [],
-};
-const WORDS = {
-  minimum: "Smallest value", maximum: "Largest value", bins: "Bins of equal width", edges: "or edges of bins, with commas",
-  enum: "Categories, one a line; or the word private, to have them found for a charge", missing: "Texts that mean missing, one a line (the empty field always does)",
-};
 const OPEN_UP_TO = 16;
+const LISTED = 12;
 
 let state, form, base;
-let ids = 0;
+let last = { ok: false, problems: [] };
+let computed = {}; // columns that rules of a schema file compute from others
+const cards = new Map();
+const names = () => form.columns.filter((c) => c.use && c.name !== form.privacy.unit_column).map((c) => c.name);
 
 export function start() {
   state = data("state");
   form = state.form;
+  form.orders ??= [];
   base = `/tables/${state.table}/schema`;
   for (const input of $$("[data-part]")) {
-    input.value = form[input.dataset.part][input.dataset.key];
+    const value = form[input.dataset.part][input.dataset.key] ?? "";
+    if (input.tagName === "SELECT" && ![...input.options].some((o) => o.value === value)) input.append(make("option", { value }, value));
+    input.value = value;
     input.addEventListener("input", () => {
       form[input.dataset.part][input.dataset.key] = input.value;
+      roles();
       save();
     });
   }
   const many = form.columns.length > OPEN_UP_TO;
-  $("#columns").append(...form.columns.map((column) => card(column, !many)));
-  if (many) {
-    $("#filter-field").hidden = false;
-    $("#filter").addEventListener("input", filter);
-  }
-  form.zeros.forEach(addZero);
-  $("#add-zero").addEventListener("click", () => {
-    const zero = [{ column: form.columns[0].name, text: "" }, { column: (form.columns[1] ?? form.columns[0]).name, text: "" }];
-    form.zeros.push(zero);
-    addZero(zero).querySelector("select").focus();
-  });
-  $("#verify").addEventListener("click", verify);
+  for (const column of form.columns) cards.set(column.name, card(column, !many, save));
+  $("#columns").append(...cards.values());
+  if (many) forMany();
+  $("#zeros").append(...form.zeros.map((conditions) => zero(conditions, form.zeros, names, save)));
+  $("#orders").append(...form.orders.map((columns) => order(columns, form.orders, names, save)));
+  $("#add-zero").addEventListener("click", () => add("#zeros", form.zeros, firstTwo().map((column) => ({ column, text: "" })), zero));
+  $("#add-order").addEventListener("click", () => add("#orders", form.orders, firstTwo(), order));
+  $("#verify").addEventListener("click", () => (last.ok ? verify() : listTodo()));
   $("#use-toml").addEventListener("click", useText);
   $("#next").addEventListener("click", (event) => {
-    if (event.currentTarget.getAttribute("aria-disabled") === "true") {
-      event.preventDefault();
-      const first = $$(".problem").find((p) => p.textContent.trim());
-      first?.closest("details")?.setAttribute("open", "");
-      first?.scrollIntoView({ block: "center" });
-    }
+    if (last.ok) return;
+    event.preventDefault();
+    listTodo();
   });
+  roles();
   saveNow();
 }
 
-function card(column, open) {
-  const id = `c${ids++}`;
-  const body = make("div", {});
-  const summary = make("summary", {}, make("b", { class: "name" }, make("bdi", {}, column.name)), make("span", { class: "soft kind" }), make("span", { class: "soft levels" }));
-  const problem = make("p", { class: "problem", id: `${id}-problem`, "aria-live": "polite" });
-  const details = make("details", { class: "column", open }, summary, body, problem);
-  details.dataset.column = column.name;
-  const draw = () => {
-    const type = make("select", { id: `${id}-type`, "aria-describedby": problem.id }, make("option", { value: "" }, "choose …"),
-      ...Object.keys(FIELDS).map((kind) => make("option", { value: kind }, kind)));
-    type.value = column.type;
-    type.addEventListener("change", () => {
-      column.type = type.value;
-      draw();
-      $(`#${id}-type`).focus();
-      save();
-    });
-    const grid = make("div", { class: "grid" }, labelled("Type", type));
-    for (const key of FIELDS[column.type] ?? []) grid.append(field(column, key, id));
-    const checks = make("div", { class: "checks" }, check(column, "use", "use this column", draw), check(column, "other", "anything else counts as “other”"),
-      check(column, "has_missing", "missing is a level", draw), ...(FIELDS[column.type]?.includes("minimum") ? [check(column, "clamp", "values outside go to the end bins")] : []));
-    body.replaceChildren(...(column.use ? [grid, checks] : [make("div", { class: "checks" }, check(column, "use", "use this column", draw))]));
-    if (column.use && column.has_missing) body.append(make("div", { class: "field narrow" }, ...field(column, "missing", id).childNodes));
-    details.classList.toggle("unused", !column.use);
-    $(".kind", summary).textContent = column.use ? column.type || "no type yet" : "left out: never read";
-  };
-  draw();
-  return details;
+function firstTwo() {
+  const [first = "", second = first] = names();
+  return [first, second];
 }
 
-function labelled(text, input) {
-  return make("div", { class: "field" }, make("label", { for: input.id }, text), input);
+function add(place, all, made, draw) {
+  all.push(made);
+  const shown = draw(made, all, names, save);
+  $(place).append(shown);
+  $("select", shown).focus();
+  save();
 }
 
-function field(column, key, id) {
-  const long = key === "enum" || key === "missing";
-  const input = make(long ? "textarea" : "input", { id: `${id}-${key}`, value: column[key], "aria-describedby": `${id}-problem`, spellcheck: false, ...(long ? { rows: key === "enum" ? 4 : 2 } : {}) });
-  if (column.type === "date" && key !== "bins") input.placeholder = "2024-12-31";
-  input.addEventListener("input", () => {
-    column[key] = input.value;
+// The column that tells whose row it is has no kind of values, and needs none.
+function roles() {
+  const unit = form.privacy.unit_column;
+  $("#max-rows-field").hidden = !unit;
+  for (const column of form.columns) setRole(cards.get(column.name), column.name === unit ? "tells whose row it is" : computed[column.name] ?? "");
+}
+
+function forMany() {
+  $("#many").hidden = false;
+  const kinds = Object.entries(KINDS).flatMap(([kind, words]) => (kind === "string" ? [[kind, words], ["string found", "categories, found by the run"]] : [[kind, words]]));
+  $("#all-kind").append(...kinds.map(([value, words]) => make("option", { value }, words)));
+  const shown = () => form.columns.filter((c) => !cards.get(c.name).hidden);
+  $("#filter").addEventListener("input", () => {
+    const wanted = $("#filter").value.toLowerCase();
+    for (const [name, details] of cards) details.hidden = !name.toLowerCase().includes(wanted);
+    $("#all-state").textContent = wanted ? `${shown().length} columns are shown.` : "";
+  });
+  $("#all-kind").addEventListener("change", () => {
+    const [kind, found] = $("#all-kind").value.split(" ");
+    const made = shown().filter((c) => c.use && !c.type && c.name !== form.privacy.unit_column);
+    if (!kind) return;
+    for (const column of made) {
+      column.type = kind;
+      if (found) column.enum = "private";
+      cards.get(column.name).redraw();
+    }
+    $("#all-state").textContent = `${made.length} columns are ${KINDS[kind]} now.`;
+    $("#all-kind").value = "";
     save();
   });
-  return labelled(WORDS[key], input);
-}
-
-function check(column, key, words, after) {
-  const box = make("input", { type: "checkbox", checked: column[key] });
-  box.addEventListener("change", () => {
-    column[key] = box.checked;
-    after?.();
-    save();
-  });
-  return make("label", {}, box, " " + words);
-}
-
-function addZero(zero) {
-  const place = make("div", { class: "zero", role: "group", "aria-label": "A combination that cannot occur" });
-  const draw = () => {
-    const rows = zero.map((condition, i) => {
-      const select = make("select", { "aria-label": "Column" }, ...form.columns.filter((c) => c.use).map((c) => make("option", { value: c.name }, c.name)));
-      select.value = condition.column;
-      select.addEventListener("change", () => { condition.column = select.value; save(); });
-      const text = make("input", { value: condition.text, "aria-label": "Values", placeholder: "values, or a range" });
-      text.addEventListener("input", () => { condition.text = text.value; save(); });
-      const remove = make("button", { type: "button", "aria-label": "Remove this condition" }, "×");
-      remove.addEventListener("click", () => {
-        zero.splice(i, 1);
-        if (zero.length) draw();
-        else { form.zeros.splice(form.zeros.indexOf(zero), 1); place.remove(); }
-        save();
-      });
-      return make("div", { class: "condition" }, select, text, remove);
-    });
-    const more = make("button", { type: "button" }, "and …");
-    more.addEventListener("click", () => { zero.push({ column: form.columns[0].name, text: "" }); draw(); });
-    place.replaceChildren(...rows, more);
-  };
-  draw();
-  $("#zeros").append(place);
-  return place;
-}
-
-function filter() {
-  const wanted = $("#filter").value.toLowerCase();
-  for (const details of $$("details.column")) details.hidden = !details.dataset.column.toLowerCase().includes(wanted);
 }
 
 const saveNow = queued(async () => {
@@ -153,30 +105,73 @@ const saveNow = queued(async () => {
 const save = later(saveNow);
 
 function show(found) {
+  last = found;
   const said = { privacy: [], table: [], zero: [], "": [] };
-  const columns = {};
-  for (const { where, text } of found.problems) {
-    if (where.startsWith("column:")) (columns[where.slice(7)] ??= []).push(text);
-    else (said[where] ?? said[""]).push(text);
+  const wrong = {};
+  const todo = {};
+  for (const { where, text, kind } of found.problems) {
+    const name = where.startsWith("column:") ? where.slice(7) : null;
+    if (kind === "todo") todo[where] = text;
+    else if (name === null) (said[where] ?? said[""]).push(text);
+    else (wrong[name] ??= []).push(text);
   }
   for (const part of ["privacy", "table", "zero"]) $(`#problems-${part}`).textContent = said[part].join("\n");
-  $("#unit").setAttribute("aria-invalid", String(!form.privacy.unit.trim()));
-  for (const details of $$("details.column")) {
-    const lines = columns[details.dataset.column] ?? [];
+  for (const [name, details] of cards) {
+    const lines = wrong[name] ?? [];
     $(".problem", details).textContent = lines.join("\n");
-    const levels = found.levels?.[details.dataset.column];
-    $(".levels", details).textContent = lines.length ? "✗ " + (details.open ? "" : lines[0]) : levels ? `${levels} levels` : "";
+    const levels = found.levels?.[name];
+    const open = levels === null ? "found by the run" : levels ? `${levels} levels` : "";
+    $(".levels", details).textContent = lines.length ? "✗ " + (details.open ? "" : lines[0]) : todo[`column:${name}`] ? `– ${todo[`column:${name}`].toLowerCase()}` : open;
   }
   alarm(said[""].join("\n"));
-  const used = form.columns.filter((c) => c.use).length;
+  const related = found.relations ?? [];
+  $("#relations").hidden = !related.length;
+  $("#relations ul").replaceChildren(...related.map(({ text }) => make("li", {}, text)));
+  computed = Object.fromEntries(related.filter((r) => r.computed).map((r) => [r.computed, "is computed from other columns"]));
+  roles();
+  bar(found, Object.keys(todo).length);
+}
+
+function bar(found, left) {
+  const used = names().length;
   $("#column-count").textContent = `${used} of ${form.columns.length} used`;
   const place = $("#schema-state");
-  place.className = found.ok ? "fine" : "";
+  const wrong = found.problems.length - left;
+  place.className = found.ok ? "fine" : wrong ? "problem" : "";
   const cells = found.ok ? (found.cells < 1e6 ? found.cells.toLocaleString("en-GB") : found.cells.toExponential(1)) : "";
-  place.textContent = found.ok ? `Valid: ${used} columns, ${cells} cells.` : `${found.problems.length} ${found.problems.length === 1 ? "problem" : "problems"} left.`;
-  $("#next").setAttribute("aria-disabled", String(!found.ok));
-  $("#verify").disabled = !found.ok;
+  const parts = [wrong ? `${wrong} to correct` : "", left ? `${left} to fill in` : ""].filter(Boolean);
+  place.textContent = found.ok ? `Complete: ${used} columns, ${cells} cells.` : `${parts.join(", ")}.`;
   if (found.toml) $("#toml").value = found.toml;
+  if (!$("#todo").hidden) drawTodo();
+}
+
+// Everything that is left, alike things together, each with a way to its place.
+function drawTodo() {
+  const groups = {};
+  for (const { where, text } of last.problems) (groups[text] ??= []).push(where);
+  $("#todo").hidden = last.ok;
+  $("#todo ul").replaceChildren(...Object.entries(groups).map(([text, places]) => {
+    const columns = places.filter((p) => p.startsWith("column:")).map((p) => p.slice(7));
+    const of = columns.length ? `: ${columns.slice(0, LISTED).join(", ")}${columns.length > LISTED ? ` and ${columns.length - LISTED} more` : ""}` : "";
+    const button = make("button", { type: "button" }, text);
+    button.addEventListener("click", () => goTo(places[0]));
+    return make("li", {}, button, make("bdi", {}, of));
+  }));
+}
+
+function listTodo() {
+  $("#todo").hidden = false;
+  drawTodo();
+  $("#todo").focus();
+  $("#todo").scrollIntoView({ block: "center" });
+}
+
+function goTo(where) {
+  const place = $$("[data-place]").find((p) => p.dataset.place === where);
+  if (!place) return;
+  if (place.tagName === "DETAILS") { place.hidden = false; place.open = true; place.redraw(); }
+  place.scrollIntoView({ block: "center" });
+  $$("select, input, textarea, button", place).find((e) => e.offsetParent)?.focus();
 }
 
 async function verify() {
@@ -186,8 +181,9 @@ async function verify() {
   const found = await post(`${base}/verify`);
   $("#verify").disabled = false;
   if (found.error) place.replaceChildren(make("p", { class: "problem" }, found.error));
-  else if (found.ok) place.replaceChildren(make("p", { class: "fine" }, "The table satisfies the schema."));
-  else place.replaceChildren(make("p", { class: "problem" }, "The table does not satisfy the schema:"), make("ul", {}, ...found.problems.map((p) => make("li", {}, p))));
+  else if (found.ok) place.replaceChildren(make("p", { class: "fine" }, "The table is as it is described here."));
+  else place.replaceChildren(make("p", { class: "problem" }, "The table is not as it is described here:"), make("ul", {}, ...found.problems.map((p) => make("li", {}, p))));
+  place.scrollIntoView({ block: "nearest" });
 }
 
 async function useText() {

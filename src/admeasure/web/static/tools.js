@@ -110,3 +110,8 @@ export function table(heads, rows) {
     make("tr", {}, ...row.map((cell, i) => (cell instanceof Node ? make("td", {}, cell) : make(i ? "td" : "th", { class: heads[i].number ? "n" : "" }, make("bdi", {}, String(cell)))))));
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
 }
+
+// What may be wider than the screen: it can be reached and moved with the keyboard.
+export function scrolled(label, ...children) {
+  return make("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": label }, ...children);
+}

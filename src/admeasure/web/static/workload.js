@@ -1,5 +1,5 @@
 // The workload builder, with a preview of what it would take.
-import { $, $$, code, data, later, make, post, queued, small, table, whole } from "./tools.js";
+import { $, $$, code, data, later, make, post, queued, scrolled, small, table, whole } from "./tools.js";
 
 let state, given, base;
 
@@ -98,12 +98,12 @@ const save = later(saveNow);
 
 function show(found) {
   code(found.code);
-  $("#toml").textContent = found.toml;
+  $("#toml").textContent = found.toml ?? "";
   const largest = table([{ text: "largest tables" }, { text: "cells", number: true }], found.largest.map((l) => [l.columns.join(" × "), whole(l.cells)]));
   const tiles = make("div", { class: "tiles" },
     ...[[whole(found.marginals), "tables of counts"], [whole(found.cells), "cells in all"], [`${small(found.megabytes)} MB`, "to hold them once"]].map(
       ([number, words]) => make("div", { class: "tile" }, make("b", {}, number), words)));
-  const parts = [tiles, make("div", { class: "scroll" }, largest)];
+  const parts = [tiles, scrolled("Largest tables", largest)];
   if (found.unnamed.length) parts.push(make("p", { class: "help" }, `Never asked about: ${found.unnamed.slice(0, 20).join(", ")}${found.unnamed.length > 20 ? ", …" : ""}. The release will say little of ${found.unnamed.length === 1 ? "it" : "them"}.`));
   $("#preview").replaceChildren(...parts);
 }

@@ -1,0 +1,139 @@
+"""The words of the schema form, and what a schema's errors say in these words.
+
+Errors of a schema name the fields of its file, for whoever writes one. Beside a form they name what
+stands on the page. Texts in quotes are the user's own and stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+LABELS = {
+    "unit": "Whom the guarantee protects",
+    "neighbours": "Compared tables",
+    "unit_column": "Column that tells whose row it is",
+    "max_rows_per_unit": "Rows kept of each",
+    "name": "Name",
+    "description": "Description",
+    "rows": "About how many rows",
+    "encoding": "Encoding",
+    "type": "Kind of values",
+    "title": "Title",
+    "source": "Source",
+    "minimum": "Smallest value",
+    "maximum": "Largest value",
+    "bins": "Bins",
+    "edges": "Edges of bins",
+    "scale": "Finer near zero",
+    "enum": "Categories",
+    "missing_values": "Texts that mean missing",
+    "other": "Other values may occur",
+    "clamp": "Values outside count as the nearest",
+    "format": "How days are written",
+    "decimal": "How numbers are written",
+    "thousands": "How numbers are written",
+    "decimals": "Digits after the point",
+    "true_values": "Texts that mean yes",
+    "false_values": "Texts that mean no",
+    "strip": "Ignore spaces around",
+    "ignore_case": "Ignore upper and lower case",
+    "columns": "Columns",
+    "where": "Values",
+}
+"""Of the fields of a schema file, on the page."""
+
+TICKED = ("other", "clamp", "strip", "ignore_case", "scale")
+
+KINDS = {
+    "integer": "whole numbers",
+    "number": "numbers",
+    "date": "days",
+    "string": "categories",
+    "boolean": "yes or no",
+}
+
+_SECTIONS = {
+    "zero": "combination that cannot occur",
+    "order": "order",
+    "at_least_one": "rule “at least one of”",
+    "difference": "difference",
+    "determines": "rule “follows from”",
+    "column": "column",
+    "privacy": "“Whom the guarantee protects”",
+    "table": "“The table”",
+}
+_BARE = {
+    "an enum": "a list of categories",
+    "an empty enum": "an empty list of categories",
+    "no enum": "no categories",
+    "both enum": "both categories",
+    "not in enum": "that is none of its categories",
+    "enum": "categories",
+    "minimum": "smallest value",
+    "maximum": "largest value",
+    "unit_column": "column that tells whose row it is",
+    "max_rows_per_unit": "number of rows kept of each",
+    "missing_values": "texts that mean missing",
+    "true_values": "texts that mean yes",
+    "false_values": "texts that mean no",
+    "ignore_case": "“Ignore upper and lower case”",
+    "of type string": "of categories",
+    "type string": "categories",
+    "[minimum, maximum] =": "the bounds",
+    "to the schema": "here",
+    "the schema's type": "the kind of values",
+    "in the schema": "here",
+}
+_OWN = r"'(?:[^'\\]|\\.)*'" + "|" + r'"(?:[^"\\]|\\.)*"'
+_TOKEN = re.compile(rf"`([^`]*)`|({_OWN})|\[\[?([a-z_]+)\]\]?(?! *=)")
+_LONGEST_FIRST = sorted(map(re.escape, _BARE), key=len, reverse=True)
+_VERB = re.compile(r"\b(Add|declare|set|Write|use|Use) $")
+_WORDS = re.compile(rf"(?<!\w)(?:{'|'.join(_LONGEST_FIRST)})(?!\w)")
+
+
+def in_words(text: str) -> str:
+    """A sentence about a schema file as one about the form.
+
+    >>> in_words("Column 'enum' has no enum. Add `enum = […]` to the schema.")
+    "Column 'enum' has no categories. Fill in “Categories” here."
+    """
+    made, end = [], 0
+    for token in _TOKEN.finditer(text):
+        before, code = _plain(text[end : token.start()]), token[1]
+        if code is not None:
+            before = _VERB.sub(_tick if _field(code) in TICKED else _fill, before)
+        made += [before, _token(token)]
+        end = token.end()
+    made.append(_plain(text[end:]))
+    return "".join(made)
+
+
+def _plain(text: str) -> str:
+    """What stands between fields and quotations."""
+    return _WORDS.sub(lambda found: _BARE[found[0]], text)
+
+
+def _fill(found: re.Match[str]) -> str:
+    return "Fill in " if found[1][0].isupper() else "fill in "
+
+
+def _tick(found: re.Match[str]) -> str:
+    return "Tick " if found[1][0].isupper() else "tick "
+
+
+def _field(code: str) -> str:
+    """The field that a piece of a file begins with."""
+    found = re.match(r"[a-z_]*", code.strip("[]"))
+    return found[0] if found else ""
+
+
+def _token(found: re.Match[str]) -> str:
+    code, own, section = found.groups()
+    if own is not None:
+        return own
+    if section is not None:
+        return _SECTIONS.get(section, section)
+    name = _field(code)
+    typed = re.fullmatch(r"[a-z_]+ = ('.*'|-?[0-9].*)", code)  # what the user has typed there
+    label = LABELS.get(name) or _SECTIONS.get(name) or code
+    return f"“{label}”" + (f" {typed[1]}" if typed else "")
