@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
+import admeasure
 from admeasure.errors import UsageError
 from admeasure.privacy.book import Book
 from admeasure.web import runs, worker
@@ -120,6 +121,28 @@ def test_what_was_changed_since_it_was_shown_is_not_run(
     assert not book.exists() or f"changed {table}" not in {
         account.dataset for account in Book.open(book).datasets()
     }
+
+
+def test_the_plan_that_is_shown_is_that_of_the_run_with_its_certificate(
+    page: LocalPage, table: str
+) -> None:
+    """Where the mechanism is left to the page a twentieth buys the certificate, as in `fit`."""
+    for asked, share in (({}, 0.05), ({"certify": "10"}, 0.1), ({"certify": "0"}, 0.0)):
+        budget = {**ASKED, "mechanism": "auto", **asked}
+        shown = page.post(f"/tables/{table}/budget/plan", {"budget": budget})
+        folder = page.folder / f"tables/{table}"
+        whole = admeasure.plan(
+            folder / "schema.toml",
+            workload=folder / "workload.toml",
+            epsilon=1,
+            certify=None if not asked else share,
+        )
+        assert shown["certify"] == share
+        assert [i["what"] for i in shown["items"]] == [i.what for i in whole.plan.items]
+        assert sum(i["share"] for i in shown["items"]) == pytest.approx(1)
+    for typed in ("most", "100", "-5"):
+        budget = {**ASKED, "certify": typed}
+        assert page.post(f"/tables/{table}/budget/plan", {"budget": budget})["status"] == 422
 
 
 @pytest.mark.parametrize(
@@ -272,7 +295,7 @@ def test_a_run_is_cancelled_by_the_number_that_holds_its_lock(tmp_path: Path) ->
 
 
 def test_everything_that_the_page_keeps_is_for_its_owner_alone(page: LocalPage, done: str) -> None:
-    assert page.ask(f"{done}/internal", {})[0] == 200
+    assert page.ask(f"{done}/internal/make", {})[0] == 200
     for what in ("internal.html", "certificate.json", "release.zip", "synthetic.csv?rows=10"):
         assert page.ask(f"{done}/download/{what}")[0] == 200
     kept = [page.folder, *(p for p in page.folder.rglob("*") if p.name != "release")]
@@ -298,7 +321,7 @@ SETTINGS = runs.RunSettings(
         {"options": {"seed": "1"}}, {"options": {"resume": ""}}, {"options": {"public": "x"}},
         {"options": ["x"]}, {"options": {"rounds": 1}}, {"data": "--help"}, {"data": None},
         {"mechanism": "no-such"}, {"dataset": "-x"}, {"rule": "--json"}, {"attempt": "2"},
-        {"rho": None},
+        {"rho": None}, {"certify": 0.1}, {"certify": "all"},
     ],
     ids=str,
 )  # fmt: skip

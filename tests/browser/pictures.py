@@ -54,19 +54,17 @@ def walk(page: Any, server: Server) -> None:
     page.wait_for_selector("#schema-state.fine")
     page.click("#verify")
     page.wait_for_selector("#verified .fine")
-    page.evaluate("scrollTo(0, 480)")
+    page.evaluate("scrollTo(0, 130)")
     keep(page, "ui-2-schema")
     page.click("#next")
     page.wait_for_selector("#preview .tile")
     keep(page, "ui-3-workload")
     page.click("#next")
-    page.wait_for_selector("#plan .tile")
-    page.select_option("#mechanism", "aim")
-    page.select_option("#book-choice", "+")
-    page.fill("#dataset", "adult")
+    page.wait_for_url("**/budget")
+    page.wait_for_selector("body[data-ready]")
+    page.fill("#epsilon", "1")
     page.fill("#total", "3")
-    page.wait_for_timeout(1000)
-    page.evaluate("scrollTo(0, 420)")
+    planned(page, "--dataset adult")
     keep(page, "ui-4-budget")
     page.click("#start")
     page.wait_for_url(re.compile(r"/runs/\d+$"))
@@ -74,6 +72,7 @@ def walk(page: Any, server: Server) -> None:
     keep(page, "ui-5-run")
     page.wait_for_selector("#conditions .condition")
     page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector("#rows-shown td")
     page.select_option("#conditions select", index=6)
     page.fill(
         "#conditions input", page.inner_text("#conditions .help").split(": ")[1].split(",")[0]
@@ -82,10 +81,14 @@ def walk(page: Any, server: Server) -> None:
     page.select_option("#axis-1", index=2)
     page.wait_for_selector("#marginal tbody tr")
     keep(page, "ui-6-results")
+    page.evaluate("document.querySelector('#rows').scrollIntoView()")
+    keep(page, "ui-9-rows")
     page.click("text=new run")
-    page.wait_for_selector("#plan .tile")
+    page.wait_for_url("**/budget")
+    page.wait_for_selector("body[data-ready]")
+    page.click("#budget-form > details > summary")
     page.select_option("#mechanism", "mst")
-    page.wait_for_timeout(1000)
+    planned(page, "--mechanism mst")
     page.click("#start")
     page.wait_for_url(re.compile(r"/runs/2$"))
     page.wait_for_selector("#conditions .condition")
@@ -94,6 +97,14 @@ def walk(page: Any, server: Server) -> None:
     keep(page, "ui-7-compare")
     page.goto(f"{server.root}/book")
     keep(page, "ui-8-book")
+
+
+def planned(page: Any, words: str) -> None:
+    """The plan on the page is that of what was typed."""
+    page.wait_for_function(
+        "w => document.querySelector('#code-command').textContent.includes(w)", arg=words
+    )
+    page.wait_for_selector("#plan .tile")
 
 
 def reports(browser: Any, release: Release, data: Path, folder: Path) -> None:

@@ -179,16 +179,16 @@ def _previewed(
 ) -> Json:
     domain = schema.domain
     sizes = sorted(((domain.cells(c), c) for c in workload.marginals()), reverse=True)
-    cells = sum(size for size, _ in sizes)
-    named = {c for _, columns in sizes for c in columns}
+    cells = sum(size for size, _ in sizes) * workload.asked / len(sizes)
     text = workload_text(given) or str(table.workload_path)
     return {
-        "queries": len(workload),
-        "marginals": len(sizes),
+        "queries": workload.asked if workload.rule else len(workload),
+        "marginals": workload.asked,
         "cells": cells,
+        "looked_at": workload.looked_at,
         "megabytes": cells * 8 / 2**20,
         "largest": [{"columns": list(c), "cells": size} for size, c in sizes[:LARGEST_SHOWN]],
-        "unnamed": [c for c in schema.names if c not in named],
+        "unnamed": [c for c in schema.names if c not in workload.columns],
         "code": code.for_workload(table, text),
     }
 

@@ -24,7 +24,7 @@ class Watched:
         self._run = run
         self._progress = runs.FollowedJournal(run)
         self._domain = Schema.load(run.path / "schema.toml").domain
-        self._marginals = parse_workload(run.workload, self._domain).marginals()
+        self._workload = parse_workload(run.workload, self._domain)
         self._seen = -1
         self._told: dict[str, Any] = {}
 
@@ -65,9 +65,9 @@ class Watched:
         return ""
 
     def _summary(self) -> dict[str, Any]:
-        worth = estimate(self._progress.events, self._marginals, self._domain)
+        worth = estimate(self._progress.events, self._workload.marginals(), self._domain)
         return {
             "rounds": runs.described(self._progress.rounds()),
             "spent": self._progress.spent,
-            "estimate": vars(worth),
+            "estimate": {**vars(worth), "asked": self._workload.asked},
         }

@@ -48,7 +48,7 @@ function show(found) {
   const e = found.estimate;
   if (e.marginals)
     $("#estimate").textContent = e.covered
-      ? `${whole(e.covered)} of ${whole(e.marginals)} tables of the workload are measured so far; expected error of these by noise alone: ${small(e.error)}.`
+      ? `${whole(e.covered)} of ${e.asked > e.marginals ? `${whole(e.marginals)} tables that are looked at, of ${whole(e.asked)}` : `${whole(e.marginals)} tables of the workload`} are measured so far; expected error of these by noise alone: ${small(e.error)}.`
       : "Nothing of the workload is measured yet.";
   const rows = found.rounds.flatMap((round) => round.steps.map((step, i) =>
     make("tr", {}, make("td", { class: "n" }, i ? "" : String(round.number || "start")), make("td", {}, make("bdi", {}, step.what)),

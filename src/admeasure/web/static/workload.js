@@ -104,6 +104,7 @@ function show(found) {
     ...[[whole(found.marginals), "tables of counts"], [whole(found.cells), "cells in all"], [`${small(found.megabytes)} MB`, "to hold them once"]].map(
       ([number, words]) => make("div", { class: "tile" }, make("b", {}, number), words)));
   const parts = [tiles, scrolled("Largest tables", largest)];
+  if (found.looked_at) parts.push(make("p", { class: "help" }, found.looked_at));
   if (found.unnamed.length) parts.push(make("p", { class: "help" }, `Never asked about: ${found.unnamed.slice(0, 20).join(", ")}${found.unnamed.length > 20 ? ", …" : ""}. The release will say little of ${found.unnamed.length === 1 ? "it" : "them"}.`));
   $("#preview").replaceChildren(...parts);
 }
