@@ -5,26 +5,22 @@ from __future__ import annotations
 import datetime
 import math
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import admeasure
 from admeasure.auditing.release import audit_release
-from admeasure.auditing.replay import compare
 from admeasure.errors import AdmeasureError, SchemaError
 from admeasure.mechanisms import build
 from admeasure.planning import bought
-from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
 from admeasure.privacy.journal import without_values
-from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.recoded import Recoded
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
@@ -34,13 +30,11 @@ from admeasure.schema.private_bins import cut
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
-from admeasure.workload import parse_workload
+from bought_domains import HEADER, asked, neighbours_agree, small, stopping
 
-TEXT = """
-[table]
-name = "stays"
-[privacy]
-unit = "person"
+TEXT = (
+    HEADER
+    + """
 [[column]]
 name = "age"
 type = "integer"
@@ -66,6 +60,7 @@ name = "sex"
 type = "string"
 enum = ["f", "m"]
 """
+)
 OPEN = Schema.loads(TEXT)
 FIRST_DAY = datetime.date(2020, 1, 1)
 
@@ -167,12 +162,11 @@ def test_a_fit_finds_bins_charges_for_them_and_releases_a_schema_that_has_them(n
     release = admeasure.fit(
         frame(3000, 1),
         OPEN,
-        workload="all-2way",
-        mechanism=build(name, {}),
-        epsilon=1,
-        delta=1e-6,
-        out=tmp_path / "out",
-        charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+        **asked(
+            mechanism=build(name, {}),
+            out=tmp_path / "out",
+            charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+        ),
     )
     assert not release.schema.open_columns
     assert 4 < release.schema.domain["age"] <= MOST_BINS + 1
@@ -190,13 +184,7 @@ def test_a_fit_finds_bins_charges_for_them_and_releases_a_schema_that_has_them(n
 def test_a_plan_says_what_the_bins_cost_and_the_run_pays_just_that():
     made = admeasure.plan(OPEN, workload="all-2way", epsilon=1, delta=1e-6, mechanism="independent")
     release = admeasure.fit(
-        frame(500, 2),
-        OPEN,
-        workload="all-2way",
-        mechanism=build("independent", {}),
-        epsilon=1,
-        delta=1e-6,
-        seed=1,
+        frame(500, 2), OPEN, **asked(mechanism=build("independent", {}), seed=1)
     )
     planned = Counter({str(item.cost.rho): 0 for item in made.plan.items})
     for item in made.plan.items:
@@ -208,24 +196,16 @@ def test_a_plan_says_what_the_bins_cost_and_the_run_pays_just_that():
 
 def test_a_run_that_was_killed_after_its_bins_were_bought_goes_on_with_the_same_bins(tmp_path):
     Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
-    asked: dict[str, Any] = {
-        "workload": "all-2way",
-        "mechanism": build("mst", {}),
-        "epsilon": 1,
-        "delta": 1e-6,
-        "out": tmp_path / "out",
-        "charge_to": ChargeTo(tmp_path / "book.db", "stays"),
-    }
+    run = asked(
+        mechanism=build("mst", {}),
+        out=tmp_path / "out",
+        charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+    )
     heard: list[dict[str, Any]] = []
-
-    def stop(event: dict[str, Any]) -> None:
-        heard.append(event)
-        if len(heard) == 4:  # three columns' bins, and the first measurement on them
-            raise KeyboardInterrupt
-
+    stop = stopping(heard, 4)  # three columns' bins, and the first measurement on them
     with pytest.raises(KeyboardInterrupt):
-        admeasure.fit(frame(2000, 4), OPEN, **asked, listeners=(stop,))
-    release = admeasure.fit(frame(2000, 4), OPEN, **asked, resume=True)
+        admeasure.fit(frame(2000, 4), OPEN, **run, listeners=(stop,))
+    release = admeasure.fit(frame(2000, 4), OPEN, **run, resume=True)
     first = [without_values(e)["sha256"] for e in heard if e["event"] == "statistic"]
     in_release = [e["sha256"] for e in release.log if e["event"] == "statistic"]
     assert first == in_release
@@ -234,14 +214,14 @@ def test_a_run_that_was_killed_after_its_bins_were_bought_goes_on_with_the_same_
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "more",
     [
         {"public": frame(100, 9), "mechanism": build("pmw-pub", {})},
         {"mechanism": build("mwem", {})},  # the domain of the most bins is too large for it
     ],
 )
 def test_what_cannot_be_done_with_open_columns_is_refused_before_anything_is_charged(
-    asked, tmp_path
+    more, tmp_path
 ):
     book = Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
     many = TEXT + "".join(
@@ -252,49 +232,17 @@ def test_what_cannot_be_done_with_open_columns_is_refused_before_anything_is_cha
         admeasure.fit(
             frame(100, 1) | {f"x{i}": np.zeros(100, int) for i in range(4)},
             Schema.loads(many),
-            workload="all-2way",
-            epsilon=1,
-            delta=1e-6,
-            out=tmp_path / "out",
-            charge_to=ChargeTo(tmp_path / "book.db", "stays"),
-            **asked,
+            **asked(
+                out=tmp_path / "out",
+                charge_to=ChargeTo(tmp_path / "book.db", "stays"),
+                **more,
+            ),
         )
     assert book.account("stays").spent.rho == 0
     assert not list(tmp_path.glob("*out*"))
 
 
 # Neighbours: whatever bins one table would have got, nothing but noised numbers tells them apart.
-
-
-@dataclass(frozen=True)
-class Bought:
-    """A mechanism on a domain that it buys, as the replay runs mechanisms."""
-
-    mechanism: Mechanism
-    schema: Schema
-
-    def run(self, curator: Any, workload: Any, zeros: Any) -> Outcome:
-        return bought.run(self.mechanism, curator, workload, self.schema)[1]
-
-
-SMALL = """
-[table]
-name = "toy"
-[privacy]
-unit = "person"
-unit_column = "id"
-max_rows_per_unit = {rows}
-neighbours = "{relation}"
-[[column]]
-name = "a"
-type = "integer"
-minimum = 0
-maximum = 30
-bins = "private"
-[[column]]
-name = "b"
-type = "boolean"
-"""
 
 
 BOUNDED = 'type = "integer"\nminimum = 0\nmaximum = 30\nbins = "private"'
@@ -317,40 +265,17 @@ OUTSIDE = st.sampled_from([0.0, 30.0, 31.0, -5.0, 1e9, -math.inf, math.nan])
 )
 def test_neighbours_differ_only_in_what_is_noised(name, fields, value, relation, tally):
     """One person may lie outside of every bound, or bring the only missing value."""
-    seen = []
-
-    @settings(
-        max_examples=12,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-        database=None,
+    seen = neighbours_agree(
+        relation,
+        12,
+        fields,
+        value,
+        new=value,
+        event="statistic",
+        name=name,
+        budget=Fraction(1),
     )
-    @given(st.data())
-    def check(data):
-        rows = data.draw(st.integers(1, 3))
-        text = SMALL.format(rows=rows, relation=relation.value)
-        schema = Schema.loads(text.replace(BOUNDED, fields))
-        row = st.tuples(value, st.booleans())
-        person = st.lists(row, min_size=1, max_size=rows + 1)
-        others = data.draw(st.lists(person, min_size=1, max_size=8))
-        pair = [others, [*others, data.draw(person)]]
-        if relation is Neighbours.REPLACE:
-            pair[0] = [*others, data.draw(person)]
-        tables = []
-        for people in pair:
-            cells = [(*r, i) for i, own in enumerate(people) for r in own]
-            columns = zip(*cells, strict=True)
-            given = {n: np.array(c) for n, c in zip(("a", "b", "id"), columns, strict=True)}
-            tables.append(MemorySource(given, schema.as_read))
-        workload = parse_workload("all-2way", schema.domain)
-        mechanism = Bought(build(name, {}), schema)
-        found = compare(mechanism, workload, *tables, Fraction(1), SeededNoise(rows))
-        assert not found.faults
-        assert any(m.event["event"] == "statistic" for m in found.moves)
-        seen.append(1)
-
-    check()
-    tally(f"pairs of neighbours, bins bought, {name}", len(seen))
+    tally(f"pairs of neighbours, bins bought, {name}", seen)
 
 
 def test_the_noise_of_a_tree_pays_for_all_its_levels():
@@ -361,7 +286,7 @@ def test_the_noise_of_a_tree_pays_for_all_its_levels():
         ("replace", 1, 6),
         ("replace", 3, 54),
     ):
-        schema = Schema.loads(SMALL.format(rows=rows, relation=relation))
+        schema = small(rows, relation, BOUNDED)
         (item,), left = bought.divide(schema, Zcdp(Fraction(1)))
         assert item.sigma == pytest.approx((expected / (2 * float(item.cost))) ** 0.5)
         assert item.cost + left == Zcdp(Fraction(1))

@@ -8,12 +8,9 @@ from the services themselves.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-import duckdb
-import numpy as np
 import pytest
 
 import spellings
@@ -28,6 +25,7 @@ from admeasure.sources.warehouse.dialects.bigquery import BigQuery
 from admeasure.sources.warehouse.dialects.snowflake import Snowflake
 from admeasure.sources.warehouse.ibis import IbisDatabase, stored
 from admeasure.sources.warehouse.source import WarehouseSource, open_warehouse
+from translated import Translated
 
 sqlglot = pytest.importorskip("sqlglot")
 from sqlglot import exp  # noqa: E402
@@ -131,6 +129,10 @@ COLUMNS: dict[str, tuple[str, Storage, list[Any]]] = {
     "noted": ("VARCHAR", Storage.TEXT, NOTED),
     "member": ("VARCHAR", Storage.TEXT, MEMBERS),
 }
+KEPT = {
+    **{name: (kind, storage) for name, (kind, storage, _) in COLUMNS.items()},
+    "row": ("BIGINT", Storage.WHOLE),
+}
 ROWS = 64
 DIALECTS = [BigQuery, Snowflake]
 
@@ -142,67 +144,13 @@ def frame() -> dict[str, list[Any]]:
     return {**values, "row": list(range(ROWS))}
 
 
-class Translated:
-    """A database of a dialect whose statements DuckDB runs, translated."""
-
-    order = ()
-    words = "the translated table"
-    relation = "people"
-
-    def __init__(self, dialect: Dialect, values: dict[str, list[Any]]) -> None:
-        self.dialect = dialect
-        self.connection = duckdb.connect()
-        types = {
-            **dict.fromkeys(values, "VARCHAR"),
-            **{name: kind for name, (kind, _, _) in COLUMNS.items()},
-            "row": "BIGINT",
-        }
-        listed = ", ".join(f'"{name}" {types[name]}' for name in values)
-        self.connection.execute(f"CREATE TABLE people ({listed})")
-        marks = ", ".join("?" * len(values))
-        self.connection.executemany(
-            f"INSERT INTO people VALUES ({marks})", list(zip(*values.values(), strict=True))
-        )
-        self._names = list(values)
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def known_as(self, name: str) -> str:
-        return name
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def stored(self, names: Sequence[str]) -> list[Stored]:
-        kinds = {
-            **dict.fromkeys(names, Storage.TEXT),
-            **{n: s for n, (_, s, _) in COLUMNS.items()},
-            "row": Storage.WHOLE,
-        }
-        return [Stored(n, kinds[n], "", is_direct=kinds[n] is Storage.TEXT) for n in names]
-
-    def _run(self, query: str) -> list[tuple]:
-        (tree,) = sqlglot.parse(query, read=self.dialect.name)
-        # DuckDB compares bytes without being told to.
-        plain = tree.transform(lambda n: n.this if isinstance(n, exp.Collate) else n)
-        return self.connection.execute(plain.sql(dialect="duckdb")).fetchall()
-
-    def row(self, query: str) -> tuple:
-        (found,) = self._run(query)
-        return found
-
-    def numbers(self, query: str, names: Sequence[str]) -> Iterator[np.ndarray]:
-        yield np.array(self._run(query), np.int64).reshape(-1, len(names))
-
-
 @pytest.fixture(params=DIALECTS, ids=lambda d: d.name)
 def dialect(request: pytest.FixtureRequest) -> Dialect:
     return request.param()
 
 
 def source(dialect: Dialect, values: dict[str, list], schema: Schema) -> WarehouseSource:
-    made = WarehouseSource(Translated(dialect, values), schema)
+    made = WarehouseSource(Translated(dialect, values, KEPT), schema)
     made.validate()
     return made
 
@@ -246,7 +194,7 @@ def test_sparse_counts_are_those_of_memory(dialect: Dialect):
 def test_a_broken_rule_is_named_as_in_memory(dialect: Dialect):
     strict = SCHEMA.replace("other = true", "").replace("clamp = true", "")
     schema, values = Schema.loads(strict), frame()
-    made = WarehouseSource(Translated(dialect, values), schema)
+    made = WarehouseSource(Translated(dialect, values, KEPT), schema)
     assert [str(p) for p in made.problems()] == [str(p) for p in check(values, schema)]
     with pytest.raises(DataError):
         made.validate()
@@ -335,7 +283,7 @@ def test_results_are_read_through_what_ibis_gives(dialect: Dialect):
     schema, values = Schema.loads(SCHEMA), frame()
     kinds = {"VARCHAR": "string", "BIGINT": "int64", "DOUBLE": "float64", "DATE": "date"}
     types = {name: kinds[kind] for name, (kind, _, _) in COLUMNS.items()} | {"row": "int64"}
-    backend = FakeBackend(Translated(dialect, values))
+    backend = FakeBackend(Translated(dialect, values, KEPT))
 
     class Table:
         def get_backend(self) -> FakeBackend:

@@ -154,6 +154,12 @@ class StringColumn(Column):
     spelling_fields: ClassVar[str] = "`strip = true`, `ignore_case = true`"
 
     @cached_property
+    def sought_form(self) -> LetterForm | None:
+        if not self.strip and not self.ignore_case:
+            return None
+        return LetterForm.of_any(strip=self.strip, ignore_case=self.ignore_case)
+
+    @cached_property
     def form(self) -> LetterForm | None:
         if not self.strip and not self.ignore_case:
             return None
@@ -206,11 +212,6 @@ class StringColumn(Column):
         if self.is_open:
             if not self.other:
                 yield "has private levels, and what is not found is `other`. Remove `other = false`"
-            if self.strip or self.ignore_case:
-                yield (
-                    "has private levels, which are found as they are spelled. Remove `strip` and "
-                    "`ignore_case`, or give its levels"
-                )
             return
         if not self.enum and not self.other:
             yield f"has an empty enum. Add its levels, {CODEBOOK}"

@@ -92,6 +92,11 @@ class Column(Part):
         schema that has them."""
         return False
 
+    @cached_property
+    def sought_form(self) -> Form | None:
+        """How its levels are spelled while they are sought, where texts may be the same level."""
+        return None
+
     def as_read(self) -> Column:
         """The column by which a table is read: itself, where it is not open. Of one that is open,
         what a charged step needs to find its levels."""

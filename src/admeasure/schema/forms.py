@@ -354,6 +354,11 @@ class LetterForm:
         small = sorted({letter for text in texts for one in text for letter in (_small(one),)})
         return cls(strip, tuple((o, s) for s in small for o in _upper_of().get(s, ())))
 
+    @classmethod
+    def of_any(cls, *, strip: bool, ignore_case: bool) -> LetterForm:
+        """Where the texts are not known yet: every letter is folded."""
+        return cls.of(_upper_of() if ignore_case else (), strip=strip, ignore_case=ignore_case)
+
     @cached_property
     def _table(self) -> dict[int, str]:
         return {ord(one): small for one, small in self.folded}

@@ -2,8 +2,10 @@
 that has them.
 
 Before its levels are known such a column is read as one that has none but `other` (and `missing`).
-A charged step finds texts; they are written into the column in alphabetical order, so that nothing
-but which they are is said of them. Everything here is public, or follows from what was paid for.
+Where `strip` or `ignore_case` says that texts are the same, they are sought in one spelling, small
+letters without spaces around them. A charged step finds texts; they are written into the column in
+alphabetical order, so that nothing but which they are is said of them. Everything here is public,
+or follows from what was paid for.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def may_be_level(text: str) -> bool:
 
 
 def with_levels(column: StringColumn, levels: Iterable[str]) -> StringColumn:
-    """The column with these levels, in an order that is public, and `other`."""
+    """The column with these levels, in an order that is public, and `other`. Of levels that are
+    read as the same one is kept."""
     known = {name: getattr(column, name) for name in type(column).model_fields}
-    enum = tuple(sorted(levels))
+    form = column.sought_form
+    enum = tuple(sorted({t if form is None else form.standard(t) for t in levels}))
     return type(column).model_validate({**known, "enum": enum, "other": True})

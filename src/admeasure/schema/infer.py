@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from admeasure.schema.column import PRIVATE
 from admeasure.schema.forms import DayForm, Form, NumberForm
 from admeasure.schema.imports import Fields
 from admeasure.schema.look import FORMATS
@@ -40,8 +41,8 @@ MISSING = (
 MOST_LEVELS = 1000
 FEW = 50
 MANY = 100
-"""From so many values on, whole numbers and days are cut into bins."""
-BINS = 32
+"""From so many values on, whole numbers and days are cut into bins, which a run finds. Numbers with
+fractions have such bins where none are given."""
 _TRUTHS = ({"yes", "no"}, {"y", "n"}, {"true", "false"}, {"t", "f"}, {"ja", "nein"}, {"oui", "non"})
 _TRUE = {"yes", "y", "true", "t", "ja", "oui"}
 _NUMBERS = ((".", None), (",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
@@ -159,4 +160,4 @@ def _between(kind: str, low: Any, high: Any) -> Fields:
     if low == high:
         return found if kind != "number" else {"type": kind}
     span = (high - low).days if kind == "date" else high - low
-    return found | ({"bins": BINS} if kind == "number" or span >= MANY else {})
+    return found | ({"bins": PRIVATE} if kind != "number" and span >= MANY else {})

@@ -137,13 +137,18 @@ class Dialect(ABC):
         """The MD5, in hexadecimal digits, of all parts (texts and codes) with a bar between."""
 
 
-def halved(value: str, starts: Sequence[str], first: int = 0) -> str:
-    """The number of the last start that is not above a value, by halving."""
+CASE = "CASE WHEN {condition} THEN {yes} ELSE {no} END"
+
+
+def halved(value: str, starts: Sequence[str], first: int = 0, *, choice: str = CASE) -> str:
+    """The number of the last start that is not above a value, by halving: as deep as the number of
+    starts has binary digits. `choice` is how the dialect chooses by a condition."""
     if len(starts) == 1:
         return str(first)
     half = len(starts) // 2
-    below, above = halved(value, starts[:half], first), halved(value, starts[half:], first + half)
-    return f"CASE WHEN {value} < {starts[half]} THEN {below} ELSE {above} END"
+    below = halved(value, starts[:half], first, choice=choice)
+    above = halved(value, starts[half:], first + half, choice=choice)
+    return choice.format(condition=f"{value} < {starts[half]}", yes=below, no=above)
 
 
 def saturated(negative: str, limit: int = LONG) -> str:

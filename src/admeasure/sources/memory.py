@@ -29,7 +29,7 @@ from admeasure.sources.texts import (
     check_storage,
     count_texts,
     in_blocks,
-    may_be_sought,
+    sought,
 )
 from admeasure.sparse import SparseCounts, TextCounts
 
@@ -93,14 +93,13 @@ def texts_in(frame: Any, schema: Schema, names: Sequence[str]) -> Texts:
 
     def of(name: str) -> Iterator[TextCounts]:
         column = schema.column(name)
-        held = [t if t is not None and may_be_sought(column, t) else None for t in read[name]]
+        held = sought(column, read[name])
         if unit is None:
             return in_blocks(sorted(Counter(t for t in held if t is not None).items()))
         units, _ = units_of(table.identifiers(unit), unit)
         assert units is not None  # the table was read
-        names = [unit_text(units.names[g]) for g in units.group.tolist()]
-        pairs = zip(names, held, strict=True)
-        return count_texts(((u, t) for u, t in pairs if t is not None), most)
+        group = np.asarray(units.group, dtype=np.int64)
+        return count_texts(group, held, most, lambda g: unit_text(units.names[g]))
 
     return of
 

@@ -6,7 +6,6 @@ is said of them is the curator's affair (`privacy.found_levels`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import md5
 from itertools import islice
@@ -22,6 +21,8 @@ from admeasure.schema.model import Schema
 from admeasure.schema.storage import TIMES, Storage
 from admeasure.schema.values import quoted
 from admeasure.sources import Source
+from admeasure.sources.dialect import Dialect
+from admeasure.sources.forms import standard
 from admeasure.sparse import SparseCounts, TextCounts
 
 SOUGHT = 'Levels that are private (`enum = "private"`)'
@@ -104,12 +105,28 @@ def check_storage(column: Column, storage: Storage) -> None:
 
 
 def absent_texts(column: Column) -> list[str]:
-    """The texts that mean missing."""
-    return sorted(set(column.missing_values or ()))
+    """The texts that mean missing, as texts are sought."""
+    return sorted({_spelling(column, text) for text in column.missing_values or ()})
 
 
-def may_be_sought(column: Column, text: str) -> bool:
-    return len(text) <= LONGEST_LEVEL and text not in (column.missing_values or ())
+def sought(column: Column, texts: Iterable[str | None]) -> list[str | None]:
+    """The texts as they are sought, None where there is none or it cannot be a level."""
+    absent = {None, *absent_texts(column)}
+    spelled = (None if t is None else _spelling(column, t) for t in texts)
+    return [None if t is None or t in absent or len(t) > LONGEST_LEVEL else t for t in spelled]
+
+
+def _spelling(column: Column, text: str) -> str:
+    form = column.sought_form
+    found = text if form is None else form.standard(text)
+    assert found is not None  # every text has letters
+    return found
+
+
+def sought_text(column: Column, text: str, dialect: Dialect) -> str:
+    """An expression for the text as it is sought, from one for the text."""
+    form = column.sought_form
+    return text if form is None else standard(form, text, dialect)
 
 
 def text_order(unit: str, text: str) -> tuple[str, str]:
@@ -122,16 +139,32 @@ def text_order(unit: str, text: str) -> tuple[str, str]:
     return hashed.hexdigest(), text
 
 
-def count_texts(held: Iterable[tuple[str, str]], most: int) -> Iterator[TextCounts]:
-    """How many units hold each text, of (unit, text) pairs; at most so many texts of a unit."""
-    of_unit: dict[str, set[str]] = {}
-    for unit, text in held:
-        of_unit.setdefault(unit, set()).add(text)
-    counted: Counter[str] = Counter()
-    for unit, texts in of_unit.items():
-        first = sorted(texts, key=lambda text: text_order(unit, text))[:most]
-        counted.update(first if len(texts) > most else texts)
-    return in_blocks(sorted(counted.items()))
+def count_texts(
+    group: np.ndarray, texts: Sequence[str | None], most: int, named: Callable[[int], str]
+) -> Iterator[TextCounts]:
+    """How many units hold each text; at most so many texts of a unit. `group` has the number of
+    each row's unit, and `named` its name. Numbers stand for texts and units, so that no unit costs
+    more memory than its rows do."""
+    numbers: dict[str, int] = {}
+    codes = (-1 if t is None else numbers.setdefault(t, len(numbers)) for t in texts)
+    code = np.fromiter(codes, np.int64, len(texts))
+    known, held = list(numbers), code >= 0
+    pairs = np.unique(group[held] * max(1, len(known)) + code[held])
+    unit, text = np.divmod(pairs, max(1, len(known)))
+    kept = np.ones(len(pairs), dtype=bool)
+    starts = np.flatnonzero(np.diff(unit, prepend=-1))
+    sizes = np.diff(np.append(starts, len(unit)))
+    for start, size in zip(
+        starts[sizes > most].tolist(), sizes[sizes > most].tolist(), strict=True
+    ):
+        name = named(int(unit[start]))
+        places = range(start, start + size)
+        first = sorted(places, key=lambda i: text_order(name, known[text[i]]))[:most]
+        kept[start : start + size] = False
+        kept[first] = True
+    counts = np.bincount(text[kept], minlength=len(known))
+    found = sorted(np.flatnonzero(counts).tolist(), key=known.__getitem__)
+    return in_blocks((known[i], int(counts[i])) for i in found)
 
 
 def in_blocks(counted: Iterable[tuple[str, int]]) -> Iterator[TextCounts]:

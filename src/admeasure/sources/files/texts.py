@@ -15,7 +15,7 @@ from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.sources.dialect import Stored
 from admeasure.sources.files.sql import DuckDB, storage_of, text, unit_text
 from admeasure.sources.files.tables import TablePart
-from admeasure.sources.texts import BLOCK, absent_texts, check_storage
+from admeasure.sources.texts import BLOCK, absent_texts, check_storage, sought_text
 from admeasure.sparse import TextCounts
 
 _DUCKDB = DuckDB()
@@ -50,7 +50,7 @@ def _texts(column: Column, part: TablePart, unit: str | None) -> str:
     place = part.names.index(column.name)
     sql_type = part.types[place]
     stored = Stored(column.name, storage_of(sql_type), sql_type)
-    asked = [f"{_DUCKDB.text_of(f'k{place}', stored)} AS v"]
+    asked = [f"{sought_text(column, _DUCKDB.text_of(f'k{place}', stored), _DUCKDB)} AS v"]
     if unit is not None:
         of_unit = part.names.index(unit)
         asked.append(f"{unit_text(f'k{of_unit}', part.types[of_unit])} AS u")

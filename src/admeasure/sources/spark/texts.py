@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from admeasure.schema.column import Column
+from admeasure.schema.forms import LetterForm
 from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.storage import Storage
 from admeasure.sources.spark.tables import spoken
@@ -35,7 +36,12 @@ def held_texts(
     from pyspark.sql import functions as F
 
     with spoken(words):
-        text = F.col(place).cast("string").alias("t")
+        text = F.col(place).cast("string")
+        if isinstance(form := column.sought_form, LetterForm):
+            text = F.trim(text) if form.strip else text
+            letters, small = ("".join(pair[i] for pair in form.folded) for i in (0, 1))
+            text = F.translate(text, letters, small) if letters else text
+        text = text.alias("t")
         named = [text] if unit is None else [text, F.expr(unit).alias("u")]
         rows = frame.select(*named).where(f"t IS NOT NULL AND length(t) <= {LONGEST_LEVEL}")
         if absent := absent_texts(column):

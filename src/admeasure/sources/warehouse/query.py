@@ -27,7 +27,7 @@ from admeasure.schema.problems import Refusal
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.encode import MARKS, Marks, encoding, levels_of, steps
-from admeasure.sources.texts import absent_texts
+from admeasure.sources.texts import absent_texts, sought_text
 
 NOWHERE = -1
 """The place of a row that has a value without a level."""
@@ -130,7 +130,8 @@ class WarehouseTable:
         """The texts of a column and how many units hold each, in the order of their bytes
         (`admeasure.sources.HoldsTexts`)."""
         d, column = self.dialect, self.schema.column(name)
-        asked = [f"{d.text_of(d.identifier(name), self.stored[name])} AS t"]
+        text = d.text_of(d.identifier(name), self.stored[name])
+        asked = [f"{sought_text(column, text, d)} AS t"]
         if self.unit is not None:
             asked.append(f"{self._unit_key(d.identifier(self.unit.name))} AS u")
         rows = f"SELECT {', '.join(asked)} FROM {self.relation}"

@@ -9,4 +9,6 @@ CAUGHT_BY = {"threshold"}
 
 def apply(patch) -> None:
     count = texts.count_texts
-    patch(memory, "count_texts", lambda held, most: count(held, 10**9))
+    patch(
+        memory, "count_texts", lambda group, texts, most, named: count(group, texts, 10**9, named)
+    )

@@ -10,8 +10,8 @@ CAUGHT_BY = {"threshold"}
 
 
 def apply(patch) -> None:
-    def rows(held, most):
-        counted = Counter(text for _, text in held)
+    def rows(group, held, most, named):
+        counted = Counter(text for text in held if text is not None)
         return texts.in_blocks(sorted(counted.items()))
 
     patch(memory, "count_texts", rows)

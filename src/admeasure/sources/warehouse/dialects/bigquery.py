@@ -79,6 +79,12 @@ class BigQuery(Dialect):
         read = f"UNIX_DATE(SAFE_CAST({text} AS DATE))"
         return f"CASE WHEN NOT STARTS_WITH({text}, '0000') THEN {read} END"
 
+    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
+        if not real:  # which may be wider, but lies between the first and the last
+            value = f"SAFE_CAST({value} AS INT64)"
+        kind = "FLOAT64" if real else "INT64"
+        return f"RANGE_BUCKET({value}, ARRAY<{kind}>[{', '.join(starts)}]) - 1"
+
     def fingerprint(self, parts: Sequence[str]) -> str:
         mixed = " || '|' || ".join(f"CAST({part} AS STRING)" for part in parts)
         return f"TO_HEX(MD5({mixed}))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admeasure.schema.storage import Storage
-from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
+from admeasure.sources.dialect import LONG, Dialect, Stored, halved, saturated
 
 _WIDE = 10**38 - 1
 _ESCAPES = {"\\": "\\\\", "'": "''", "\0": "\\0"}
@@ -76,6 +76,9 @@ class Snowflake(Dialect):
     def days_in(self, text: str) -> str:
         read = f"DATEDIFF(DAY, CAST('1970-01-01' AS DATE), TRY_CAST({text} AS DATE))"
         return f"CASE WHEN NOT STARTSWITH({text}, '0000') THEN {read} END"
+
+    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
+        return halved(value, starts, choice="IFF({condition}, {yes}, {no})")
 
     def fingerprint(self, parts: Sequence[str]) -> str:
         mixed = " || '|' || ".join(f"CAST({part} AS VARCHAR)" for part in parts)
