@@ -4,7 +4,7 @@
 >>> release = admeasure.fit(table, "schema.toml", workload="all-3way",
 ...                         epsilon=1, delta=1e-9)  # doctest: +SKIP
 >>> release.sample(1000)  # doctest: +SKIP
->>> release.answer({"sex": "Female", "age": (30, 40)})  # doctest: +SKIP
+>>> release.answer({"sex": "Female", "age": (30, 39)})  # doctest: +SKIP
 """
 
 from __future__ import annotations

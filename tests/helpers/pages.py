@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,14 +43,18 @@ def anchors(page: Path) -> set[str]:
     return names | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
 
 
-def build_site(shared: Path) -> Path:
-    """The site in a folder of all test processes: the first that asks builds it."""
-    folder = shared / "site"
-    with open(shared / "site.lock", "w") as lock:
+def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder of all test processes: the first that asks makes it."""
+    folder = shared / name
+    with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _build(folder)
+            make(folder)
     return folder
+
+
+def build_site(shared: Path) -> Path:
+    return once(shared, "site", _build)
 
 
 def _build(folder: Path) -> None:

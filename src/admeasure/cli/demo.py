@@ -21,7 +21,7 @@ def show(out: Path | None) -> None:
     """Write the bundle to a folder and go through the verbs there."""
     started = time.perf_counter()
     folder = _folder(out)
-    _bundle(folder)
+    write_bundle(folder)
     f = {name: str(folder / name) for name in ("adult.csv", *FILES, "budget.db", "release")}
     given = ["--schema", f["schema.toml"], "--workload", f["workload.toml"]]
 
@@ -97,7 +97,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _bundle(folder: Path) -> None:
+def write_bundle(folder: Path) -> None:
     here = files("admeasure.demo")
     table = gzip.decompress((here / "adult.csv.gz").read_bytes())
     (folder / "adult.csv").write_bytes(table)

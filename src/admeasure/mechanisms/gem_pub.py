@@ -124,11 +124,8 @@ class GemPub(Options):
         )
 
     def pretrained(self, workload: Workload, zeros: Sequence[Zero] = ()) -> Generator:
-        """The network fitted to the public table. Built from public data only.
-
-        >>> network = admeasure.gem_pub(public=table).pretrained(workload)  # doctest: +SKIP
-        >>> network.save("generator.npz", table.domain)                     # doctest: +SKIP
-        """
+        """The network fitted to the public table, which its `save` stores for another run. Built
+        from public data only."""
         from admeasure.families.network.family import start
         from admeasure.families.network.pretraining import fitted
         from admeasure.families.support import Records, SupportModel
