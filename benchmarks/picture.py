@@ -1,6 +1,7 @@
-"""The picture in the README: the demo's table, its synthetic rows, and answers with intervals.
+"""The picture in the README: what the demo printed, drawn.
 
-    python benchmarks/picture.py docs/images/release.png
+    admeasure demo --out tour
+    python benchmarks/picture.py tour docs/images/release.png
 
 The demo's table is itself a release, so showing its true counts gives nobody away.
 """
@@ -8,7 +9,6 @@ The demo's table is itself a release, so showing its true counts gives nobody aw
 from __future__ import annotations
 
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import matplotlib
@@ -16,6 +16,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import admeasure
 from admeasure.sources.open import open_source
@@ -24,27 +25,20 @@ from admeasure.workload import load_questions
 PAIR = ("age", "marital-status")
 
 
-def main(target: Path) -> None:
-    bundle = files("admeasure.demo")
-    schema = admeasure.Schema.loads((bundle / "schema.toml").read_text())
-    table = str(bundle / "adult.csv.gz")
-    release = admeasure.fit(
-        table,
-        schema,
-        workload=Path(str(bundle / "workload.toml")),
-        mechanism=admeasure.aim(),
-        epsilon=1,
-        delta=1e-9,
-    )
-    source = open_source(table, schema)
-    (true,) = source.counts([PAIR])
-    rows = open_source(release.sample_columns(), schema)
-    (made,) = rows.counts([PAIR])
+def drawn(folder: Path) -> Figure:
+    """The folder of a demo: its table, its release and its rows, as they are."""
+    release = admeasure.Release.load(folder / "release")
+    schema = release.schema
+    source = open_source(folder / "adult.csv", schema)
+    rows = open_source(folder / "synthetic.csv", schema)
+    (true,), (made,) = source.counts([PAIR]), rows.counts([PAIR])
 
     figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(13, 4.6), width_ratios=[1, 1, 1.1], layout="constrained"
     )
-    for axes, counts, title in ((left, true, "the table"), (middle, made, "synthetic rows, ε = 1")):
+    epsilon = release.certificate.epsilon
+    shown = ((left, true, "the table"), (middle, made, f"synthetic rows, ε = {epsilon:g}"))
+    for axes, counts, title in shown:
         axes.imshow(
             np.sqrt(counts), cmap="viridis", aspect="auto", vmin=0, vmax=np.sqrt(true.max())
         )
@@ -54,21 +48,22 @@ def main(target: Path) -> None:
         axes.set_xticks(range(len(marital)), marital, rotation=40, ha="right", fontsize=7)
     left.set_ylabel("age")
 
-    questions = load_questions(str(bundle / "questions.toml"), schema)
-    answers = release.answer(questions)
+    answers = release.answer(load_questions(folder / "questions.toml", schema))
     for i, answer in enumerate(reversed(answers)):
         (counts,) = source.counts([answer.query.columns])
         exact = int(answer.query.answer(counts))
         interval = [answer.low - exact, answer.high - exact]
         right.plot(interval, [i, i], color="#3b6ea5", lw=6, alpha=0.4, solid_capstyle="butt")
         right.plot(answer.value - exact, i, "o", color="#1d3f66")
-    names = [f"{a.name}\n{a.value:,.0f} rows" for a in reversed(answers)]
+    names = [
+        f"{a.name}\n{a.value:,.0f} rows, {a.low:,.0f} to {a.high:,.0f}" for a in reversed(answers)
+    ]
     right.axvline(0, color="#c0392b", lw=1)
     right.set_yticks(range(len(answers)), names, fontsize=7.5)
     right.set_xlabel("rows from the true count (red)", fontsize=9)
     right.set_title("answers with 95% intervals", fontsize=11)
-    figure.savefig(target, dpi=110)
+    return figure
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    drawn(Path(sys.argv[1])).savefig(sys.argv[2], dpi=110)

@@ -26,25 +26,9 @@ from typing import Any
 import pytest
 
 from admeasure.cli.run import run
-from pages import ROOT, once, pages
+from pages import ROOT, pages
 
 ELSEWHERE = {"CONTRIBUTING.md": "tests/contracts/test_worked_examples.py"}
-ROWS = 1_000
-TOGETHER = '[[marginal]]\ncolumns = ["age", "hours-per-week", "income", "sex"]\n'
-PLAN = """
-[study]
-epsilons = [1]
-seeds = 1
-workloads = ["workload.toml"]
-
-[[table]]
-name = "adult"
-data = "adult.csv"
-schema = "schema.toml"
-
-[[mechanism]]
-name = "independent"
-"""
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^>]*\S) -->\n+)?```(?P<head>[^\n`]*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -76,36 +60,6 @@ def blocks(text: str) -> list[Block]:
         name = title[1] if title else None
         found.append(Block(line, language, name, match["reason"], match["code"]))
     return found
-
-
-@pytest.fixture(scope="session")
-def bundle(shared_folder) -> Path:
-    """The demo's table, of which a thousand rows are enough, and a release of it, made once."""
-    return once(shared_folder, "bundle", _bundle)
-
-
-def _bundle(folder: Path) -> None:
-    import admeasure
-    from admeasure.cli.demo import write_bundle
-
-    folder.mkdir()
-    write_bundle(folder)
-    lines = (folder / "adult.csv").read_text().splitlines(keepends=True)
-    for name in ("adult", "people", "private", "last-year", "next-state"):
-        (folder / f"{name}.csv").write_text("".join(lines[: ROWS + 1]))
-    (folder / "compare.toml").write_text(PLAN)
-    import polars
-
-    polars.read_csv(folder / "people.csv").write_parquet(folder / "people.parquet")
-    asked = (folder / "workload.toml").read_text() + TOGETHER
-    admeasure.fit(
-        folder / "people.csv",
-        folder / "schema.toml",
-        workload=admeasure.Workload.loads(asked),
-        epsilon=10,
-        delta=1e-9,
-        out=folder / "release",
-    )
 
 
 @pytest.fixture
