@@ -48,7 +48,7 @@ audit: $(VENV)/.installed-dev
 	ADMEASURE_AUDIT=full $(BIN)/pytest -q -n 2 -m "not gpu" --timeout=7200 tests/privacy \
 	  tests/behaviours/test_web_server.py tests/behaviours/test_web_charges.py \
 	  tests/spark/test_spark_units.py tests/warehouse/test_postgres_units.py \
-	  tests/contracts/test_source_contract.py tests/papers/test_bounds.py
+	  tests/contracts/test_source_contract.py tests/contracts/test_book_contract.py tests/papers/test_bounds.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/noise.py

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from admeasure.errors import BudgetError
 from admeasure.privacy.book import refuse_unless_private
+from admeasure.privacy.bookserver import BookAddress, place_of
 from admeasure.privacy.cost import Cost, budget_of
 from admeasure.privacy.events import Event
 from admeasure.privacy.noise import LARGEST_SCALE, ExactNoise, Noise, SeededNoise
@@ -26,8 +27,13 @@ measures on grids finer than a row (2^12), of which not all can be told before."
 class ChargeTo:
     """The data set of a budget book that a run is charged to."""
 
-    book: str | Path
+    book: str | Path | BookAddress
     dataset: str
+
+    def __post_init__(self) -> None:
+        place = place_of(self.book)
+        if isinstance(place, BookAddress):  # which shows no password, wherever it is printed
+            object.__setattr__(self, "book", place)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.book import Book, refuse_unless_private
-from admeasure.privacy.convert import epsilon_of, rho_of
 
 RUN = {"mechanism": "aim", "release": "r"}
 
@@ -35,76 +33,6 @@ def path(tmp_path):
 @pytest.fixture
 def book(path):
     return Book.create(path, "adult", epsilon=1, delta=1e-9)
-
-
-def test_a_new_data_set_has_the_rho_of_its_epsilon_and_delta_and_nothing_spent(book, path):
-    account = book.account("adult")
-    assert account.total.rho == Fraction(rho_of(1, 1e-9))
-    assert (account.epsilon, account.delta, account.spent.rho) == (1, 1e-9, 0)
-    assert account.left.rho == account.total.rho
-    assert account.epsilon_spent == 0
-    assert account.closed is None
-    assert Book.open(path).datasets() == (account,)
-
-
-def test_an_entry_says_what_was_asked_by_whom_and_when(book):
-    before = datetime.now(UTC) - timedelta(seconds=1)
-    rho = book.account("adult").total.rho / 4
-    number = book.reserve(
-        "adult", rho, mechanism="mst", release="out/first", epsilon=0.4, delta=1e-6
-    )
-    (entry,) = book.history("adult")
-    assert entry == book.entry(number)
-    assert (entry.mechanism, entry.release, entry.status) == ("mst", "out/first", "running")
-    assert (entry.cost.rho, entry.reserved.rho, entry.epsilon, entry.delta) == (rho, rho, 0.4, 1e-6)
-    started = datetime.strptime(entry.started, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    assert before <= started <= datetime.now(UTC)
-    assert entry.ended is None
-
-
-def test_an_entry_without_epsilon_shows_the_one_that_its_rho_means(book):
-    rho = book.account("adult").total.rho / 4
-    entry = book.entry(book.reserve("adult", rho, **RUN))
-    assert (entry.epsilon, entry.delta) == (epsilon_of(rho, 1e-9), 1e-9)
-
-
-def test_what_passes_the_total_is_refused_with_the_sums_and_changes_nothing(book, path):
-    total = book.account("adult").total.rho
-    book.reserve("adult", total * 3 / 4, **RUN)
-    content = path.read_bytes()
-    with pytest.raises(BudgetError) as error:
-        book.reserve("adult", total / 2, **RUN)
-    assert path.read_bytes() == content
-    message = str(error.value)
-    assert error.value.exit_code == 4
-    for rho in (total, total * 3 / 4, total / 4, total / 2):
-        assert f"{float(rho):.6g}" in message
-    assert "Nothing was charged" in message
-    assert "\n" not in message
-
-
-def test_the_epsilon_that_a_refusal_offers_is_granted(book):
-    book.reserve("adult", book.account("adult").total.rho / 3, **RUN)
-    with pytest.raises(BudgetError) as error:
-        book.reserve("adult", rho_of(1, 1e-6), delta=1e-6, **RUN)
-    offered = float(str(error.value).split("at most epsilon = ")[1].split()[0])
-    left = book.account("adult").left.rho
-    assert 0.998 * epsilon_of(left, 1e-6) < offered
-    book.reserve("adult", Fraction(rho_of(offered, 1e-6)), delta=1e-6, **RUN)
-
-
-def test_the_epsilon_that_an_account_has_left_is_granted(book):
-    book.reserve("adult", book.account("adult").total.rho / 7, **RUN)
-    account = book.account("adult")
-    book.reserve("adult", Fraction(rho_of(account.epsilon_left, 1e-9)), **RUN)
-    assert 0 <= book.account("adult").left.rho < account.left.rho / 10**12
-
-
-def test_the_whole_total_may_be_spent_and_then_nothing_more(book):
-    book.reserve("adult", rho_of(1, 1e-9), **RUN)
-    assert book.account("adult").left.rho == 0
-    with pytest.raises(BudgetError, match="Nothing is left"):
-        book.reserve("adult", Fraction(1, 10**30), **RUN)
 
 
 @pytest.mark.parametrize("shares", [3, 7, 10, 49, 100])
@@ -156,83 +84,6 @@ def test_spent_is_the_exact_sum_of_what_was_granted_and_not_given_back(runs, use
                 book.fail(number)
             spent += rho * used if end == "settle" else rho
             assert book.account("x").spent.rho == spent
-
-
-def test_a_run_is_settled_once_and_a_charge_is_never_raised(book):
-    rho = book.account("adult").total.rho / 4
-    number = book.reserve("adult", rho, **RUN)
-    with pytest.raises(BudgetError, match="spent more"):
-        book.settle(number, rho * 2)
-    assert book.entry(number).status == "running"
-    book.settle(number, rho / 2)
-    entry = book.entry(number)
-    assert (entry.cost.rho, entry.reserved.rho, entry.status) == (rho / 2, rho, "released")
-    assert entry.ended is not None
-    for again in (book.settle, book.fail):
-        with pytest.raises(BudgetError, match="ended already"):
-            again(number, 0)
-    assert book.account("adult").spent.rho == rho / 2
-
-
-def test_settling_again_with_the_same_amount_changes_nothing(book, path):
-    rho = book.account("adult").total.rho / 4
-    number = book.reserve("adult", rho, **RUN)
-    book.settle(number, rho / 2)
-    content = path.read_bytes()
-    book.settle(number, rho / 2)
-    assert path.read_bytes() == content
-
-
-def test_a_failed_run_stays_charged_unless_its_ledger_says_what_it_charged(book):
-    rho = book.account("adult").total.rho / 4
-    blind, known = (book.reserve("adult", rho, **RUN) for _ in range(2))
-    book.fail(blind)
-    book.fail(known, rho / 3)
-    assert book.entry(blind).cost.rho == rho
-    assert book.entry(known).cost.rho == rho / 3
-    assert {entry.status for entry in book.history("adult")} == {"failed"}
-
-
-def test_a_closed_data_set_grants_nothing_more_but_its_runs_may_still_settle(book):
-    rho = book.account("adult").total.rho / 4
-    number = book.reserve("adult", rho, **RUN)
-    book.close_dataset("adult")
-    closed = book.account("adult").closed
-    assert closed is not None
-    with pytest.raises(BudgetError, match="closed"):
-        book.reserve("adult", rho, **RUN)
-    book.settle(number, rho / 2)
-    book.close_dataset("adult")
-    assert book.account("adult").closed == closed
-    assert book.account("adult").spent.rho == rho / 2
-
-
-def test_data_sets_are_separate_and_a_total_stands_for_good(book, path):
-    Book.create(path, "census", epsilon=2, delta=1e-6)
-    book.reserve("census", book.account("census").total.rho, **RUN)
-    assert book.account("adult").spent.rho == 0
-    assert [account.dataset for account in book.datasets()] == ["adult", "census"]
-    for name in ("adult", "census"):
-        with pytest.raises(BudgetError, match="already"):
-            book.add(name, epsilon=9, delta=1e-6)
-    assert book.account("adult").epsilon == 1
-
-
-@pytest.mark.parametrize("rho", [0, -1.0, Fraction(-1, 3), float("nan"), float("inf")])
-def test_a_request_that_is_no_positive_number_is_refused(book, rho):
-    with pytest.raises(UsageError, match="rho"):
-        book.reserve("adult", rho, **RUN)
-    assert book.history("adult") == ()
-
-
-def test_unknown_names_and_numbers_are_refused(book):
-    for ask in (book.account, book.history, book.close_dataset):
-        with pytest.raises(UsageError, match=r"no data set 'adlut'.*'adult'"):
-            ask("adlut")
-    with pytest.raises(UsageError, match="no entry 7"):
-        book.settle(7, 0)
-    with pytest.raises(UsageError, match="needs a name"):
-        book.add(" ", epsilon=1, delta=1e-9)
 
 
 def test_seeded_runs_are_refused():

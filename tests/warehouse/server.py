@@ -66,6 +66,11 @@ class Server:
         place = f"{user}:{quote(secret, safe='')}@127.0.0.1:{self.port}"
         return f"postgres://{place}/postgres?table={quote(table, safe='.')}"
 
+    def book(self, schema: str) -> str:
+        """The address of a budget book."""
+        place = f"{OWNER}:{quote(self.password, safe='')}@127.0.0.1:{self.port}"
+        return f"postgres://{place}/postgres?schema={schema}"
+
 
 @functools.cache
 def running() -> Server:

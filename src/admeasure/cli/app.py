@@ -282,8 +282,8 @@ def report(
     confidence: Confidence = 0.95,
     conclusions: Conclusions = None,
     ledger: Annotated[
-        Path | None,
-        typer.Option("--ledger", metavar="FILE", help="Show what was ever spent on the data set."),
+        str | None,
+        typer.Option("--ledger", metavar="BOOK", help="Show what was ever spent on the data set."),
     ] = None,
     *,
     certificate: Annotated[

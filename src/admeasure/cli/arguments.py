@@ -58,7 +58,9 @@ CacheCodes = Annotated[
         "not fit memory.",
     ),
 ]
-Book = Annotated[Path, typer.Argument(metavar="FILE", help="The budget book.")]
+Book = Annotated[
+    str, typer.Argument(metavar="BOOK", help="The budget book: a file, or postgres://…")
+]
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The data set.")]
 
 

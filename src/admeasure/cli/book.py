@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from admeasure.errors import BudgetError
@@ -11,39 +10,40 @@ from admeasure.privacy.book import Book, Comparison
 from admeasure.terminal.console import confirm, say, say_json, table
 
 
-def create(
-    file: Path, dataset: str, epsilon: float, delta: float, delta_share: float = 0.0
-) -> None:
+def create(file: str, dataset: str, epsilon: float, delta: float, delta_share: float = 0.0) -> None:
     book = Book.create(file, dataset, epsilon=epsilon, delta=delta, delta_share=delta_share)
     total = book.account(dataset).total
-    confirm(f"{dataset} is in {file} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
-    confirm(f"Charge runs to it with: admeasure fit … --ledger {file} --dataset {dataset}")
+    confirm(f"{dataset} is in {book.path} with epsilon {epsilon:g} at delta {delta:g} ({total}).")
+    confirm(f"Charge runs to it with: admeasure fit … --ledger {book.path} --dataset {dataset}")
 
 
-def close(file: Path, dataset: str) -> None:
-    Book.open(file).close_dataset(dataset)
-    confirm(f"{dataset} is closed: {file} refuses every further run on it.")
+def close(file: str, dataset: str) -> None:
+    book = Book.open(file)
+    book.close_dataset(dataset)
+    confirm(f"{dataset} is closed: {book.path} refuses every further run on it.")
 
 
-def verify(file: Path, against: Path | None, *, json: bool) -> None:
+def verify(file: str, against: str | None, *, json: bool) -> None:
     """Read the whole book; with a copy, refuse a book that lacks what the copy holds."""
     book = Book.open(file)
     found = book.changes()
     last = found[-1].link if found else ""
-    compared = None if against is None else book.compare(Book.open(against))
-    if compared is not None and not compared.lacks_nothing:
-        raise BudgetError(_parted(file, against, compared))
+    copy = None if against is None else Book.open(against)
+    compared = None if copy is None else book.compare(copy)
+    if copy is not None and compared is not None and not compared.lacks_nothing:
+        raise BudgetError(_parted(book, copy, compared))
     if json:
-        copy = None if compared is None else {"copy": str(against), **asdict(compared)}
-        say_json({"book": str(file), "changes": len(found), "link": last, "against": copy})
+        facts = copy and compared and {"copy": str(copy.path), **asdict(compared)}
+        say_json({"book": str(book.path), "changes": len(found), "link": last, "against": facts})
         return
-    say(f"{file} is undamaged: {len(found)} changes, the last with the link {last[:16]}.")
-    if compared is not None:
+    say(f"{book.path} is undamaged: {len(found)} changes, the last with the link {last[:16]}.")
+    if copy is not None and compared is not None:
         newer = f" and {compared.only_here} more" if compared.only_here else ""
-        say(f"It holds all {compared.shared} changes of {against}{newer}.")
+        say(f"It holds all {compared.shared} changes of {copy.path}{newer}.")
 
 
-def _parted(file: Path, copy: Path | None, found: Comparison) -> str:
+def _parted(book: Book, other: Book, found: Comparison) -> str:
+    file, copy = book.path, other.path
     if not found.shared:
         return f"{file} and {copy} are different books: they have no change in common."
     if not found.only_here:
@@ -58,11 +58,11 @@ def _parted(file: Path, copy: Path | None, found: Comparison) -> str:
     )
 
 
-def show(file: Path, dataset: str | None, *, json: bool) -> None:
+def show(file: str, dataset: str | None, *, json: bool) -> None:
     book = Book.open(file)
     accounts = book.datasets() if dataset is None else (book.account(dataset),)
     if json:
-        say_json({"book": str(file), "datasets": [_record(book, a) for a in accounts]})
+        say_json({"book": str(book.path), "datasets": [_record(book, a) for a in accounts]})
         return
     lines = [
         [

@@ -37,7 +37,7 @@ class FitArguments:
     options: tuple[str, ...]
     out: Path
     public: str | None
-    ledger: Path | None
+    ledger: str | None
     dataset: str | None
     seed: int | None
     resume: bool
@@ -77,7 +77,7 @@ def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism | Auto:
     if given.data.startswith("-"):
         raise UsageError("DATA comes first, then options.")
     if (given.ledger is None) != (given.dataset is None):
-        raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
+        raise UsageError("--ledger BOOK and --dataset NAME belong together. Give both or neither.")
     return mechanism_of(given.mechanism, given.options, known)
 
 

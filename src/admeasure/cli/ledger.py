@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,7 +51,7 @@ def show(
 def verify(
     file: Book,
     against: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--against", metavar="COPY", help="Compare with a copy of the book."),
     ] = None,
     *,

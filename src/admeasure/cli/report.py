@@ -22,7 +22,7 @@ class ReportArguments:
     internal: str | None
     confidence: float
     conclusions: Path | None
-    ledger: Path | None
+    ledger: str | None
     certificate: bool
 
 

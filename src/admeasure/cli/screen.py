@@ -25,7 +25,7 @@ def show(
     fit_epsilon: float,
     marginals: int,
     time_limit: float,
-    ledger: Path | None,
+    ledger: str | None,
     dataset: str | None,
     seed: int | None,
     out: Path | None,
@@ -34,7 +34,7 @@ def show(
     json: bool,
 ) -> None:
     if (ledger is None) != (dataset is None):
-        raise UsageError("--ledger FILE and --dataset NAME belong together. Give both or neither.")
+        raise UsageError("--ledger BOOK and --dataset NAME belong together. Give both or neither.")
     names = _names(public)
     charge_to = ChargeTo(ledger, dataset) if ledger is not None and dataset is not None else None
     if seed is not None:

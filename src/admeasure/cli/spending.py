@@ -34,7 +34,10 @@ _Public = Annotated[
     str | None, typer.Option("--public", metavar="DATA", help="A public table to learn from.")
 ]
 _Ledger = Annotated[
-    Path | None, typer.Option("--ledger", metavar="FILE", help="The budget book to charge.")
+    str | None,
+    typer.Option(
+        "--ledger", metavar="BOOK", help="The budget book to charge: a file, or postgres://…"
+    ),
 ]
 _Dataset = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="The data set in the book.")

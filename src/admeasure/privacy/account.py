@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from admeasure.errors import BudgetError, UsageError
@@ -98,18 +97,18 @@ class State:
     accounts: dict[str, Account]
     entries: dict[int, Entry]
 
-    def account(self, dataset: str, path: Path) -> Account:
+    def account(self, dataset: str, book: object) -> Account:
         if dataset not in self.accounts:
             names = ", ".join(map(repr, sorted(self.accounts)))
             raise UsageError(
-                f"There is no data set {dataset!r} in the book {path}. It has {names or 'none'}; "
+                f"There is no data set {dataset!r} in the book {book}. It has {names or 'none'}; "
                 "`admeasure ledger create` enters one."
             )
         return self.accounts[dataset]
 
-    def entry(self, number: int, path: Path) -> Entry:
+    def entry(self, number: int, book: object) -> Entry:
         if number not in self.entries:
-            raise UsageError(f"There is no entry {number} in the book {path}.")
+            raise UsageError(f"There is no entry {number} in the book {book}.")
         return self.entries[number]
 
     def history(self, dataset: str) -> tuple[Entry, ...]:

@@ -1,4 +1,5 @@
-"""The budget book: what was ever spent on each data set, in one SQLite file.
+"""The budget book: what was ever spent on each data set, in one SQLite file (`bookfile`) or in a
+PostgreSQL database (`bookserver`).
 
 Promises:
 
@@ -7,10 +8,10 @@ Promises:
 - A run is charged in full before it starts. When it ends, `settle` lowers the charge to what its
   ledger really charged; a run that was killed, or that failed, stays charged in full. A charge is
   never raised, and lowered only once.
-- Every change is one transaction under SQLite's write lock, on the disk before the call returns
-  (rollback journal, synchronous = EXTRA: the journal's removal is flushed too, so that a loss of
-  power cannot bring back the state before the charge). A kill at any moment leaves the state
-  before or after the change.
+- Every change is one transaction under the store's write lock, on the disk before the call returns
+  (of a file: rollback journal, synchronous = EXTRA, so that the journal's removal is flushed too
+  and a loss of power cannot bring back the state before the charge). A kill at any moment leaves
+  the state before or after the change.
 - A refused request changes nothing.
 - A book that is damaged, by as little as one bit, is refused or says what it said before: it never
   understates (`changes`).
@@ -18,12 +19,12 @@ Promises:
   from behind it, nor in two places at once.
 
 A book holds no data about people: names of data sets and releases, dates and budgets. Each call
-opens the file and closes it again, so a `Book` may be shared between threads and kept across forks.
+opens the file, or a connection, and closes it again, so a `Book` may be shared between threads and
+kept across forks.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from admeasure.errors import BudgetError, UsageError
-from admeasure.privacy import bookfile, changes
+from admeasure.privacy import changes
 from admeasure.privacy.account import (
     FAILED,
     RELEASED,
@@ -43,7 +44,9 @@ from admeasure.privacy.account import (
     State,
     spent_record,
 )
-from admeasure.privacy.changes import Change
+from admeasure.privacy.bookfile import BookFile
+from admeasure.privacy.bookserver import BookAddress, BookServer, place_of
+from admeasure.privacy.changes import BookConnection, Change
 from admeasure.privacy.cost import Cost, Number, as_cost, budget_of, in_decimal
 from admeasure.privacy.journal import NOTHING, Mark
 
@@ -79,20 +82,27 @@ class Book:
     >>> folder.cleanup()
     """
 
-    path: Path
+    path: Path | BookAddress
+    """Where it is; a password of an address does not show."""
     wait_seconds: float = 30.0
 
+    @property
+    def _store(self) -> BookFile | BookServer:
+        if isinstance(self.path, BookAddress):
+            return BookServer(self.path, self.wait_seconds)
+        return BookFile(self.path, self.wait_seconds)
+
     @classmethod
-    def open(cls, path: str | Path, *, wait_seconds: float = 30.0) -> Book:
+    def open(cls, path: str | Path | BookAddress, *, wait_seconds: float = 30.0) -> Book:
         """An existing book, checked: one line says what is wrong with one that cannot be used."""
-        book = cls(Path(path), wait_seconds)
+        book = cls(place_of(path), wait_seconds)
         book.changes()
         return book
 
     @classmethod
     def create(
         cls,
-        path: str | Path,
+        path: str | Path | BookAddress,
         dataset: str,
         *,
         epsilon: float,
@@ -102,8 +112,8 @@ class Book:
     ) -> Book:
         """A book with this data set in it; the book is made where there is none."""
         _total(epsilon, delta, delta_share)  # refuses what is no budget before a file is made
-        book = cls(Path(path), wait_seconds)
-        bookfile.make(book.path, wait_seconds)
+        book = cls(place_of(path), wait_seconds)
+        book._store.make()
         book.add(dataset, epsilon=epsilon, delta=delta, delta_share=delta_share)
         return book
 
@@ -121,7 +131,7 @@ class Book:
             raise UsageError("A data set needs a name.")
         total = _total(epsilon, delta, delta_share)
 
-        def change(db: sqlite3.Connection, state: State) -> Account:
+        def change(db: BookConnection, state: State) -> Account:
             if dataset in state.accounts:
                 raise BudgetError(
                     f"The data set {dataset!r} is in the book {self.path} already, and its total "
@@ -168,7 +178,7 @@ class Book:
         """
         _positive(cost)
 
-        def change(db: sqlite3.Connection, state: State) -> int:
+        def change(db: BookConnection, state: State) -> int:
             account = state.account(dataset, self.path)
             at_delta = account.delta if delta is None else float(delta)
             granted = account.granted(cost, at_delta)
@@ -198,7 +208,7 @@ class Book:
         """Refuse what `reserve` would refuse now. Another process may still come first."""
         _positive(cost)
 
-        def look(_: sqlite3.Connection, state: State) -> None:
+        def look(_: BookConnection, state: State) -> None:
             account = state.account(dataset, self.path)
             account.granted(cost, account.delta if delta is None else float(delta))
 
@@ -216,7 +226,7 @@ class Book:
     def close_dataset(self, dataset: str) -> None:
         """Refuse every further run on the data set, for good. What runs now may still settle."""
 
-        def change(db: sqlite3.Connection, state: State) -> None:
+        def change(db: BookConnection, state: State) -> None:
             if state.account(dataset, self.path).closed is None:
                 changes.append(db, {"change": "close", "dataset": dataset, "at": _now()})
 
@@ -229,9 +239,7 @@ class Book:
         goes on in another place, from a copy of its folder.
         """
         charged = f"Entry {entry} stays charged in full."
-        with bookfile.transaction(
-            self.path, self.wait_seconds, write=True, unchanged=charged
-        ) as db:
+        with self._store.transaction(write=True, unchanged=charged) as db:
             if changes.read_mark(db, entry) != before:
                 raise BudgetError(
                     f"The run of entry {entry} of {self.path} has gone on in another place, from a "
@@ -242,19 +250,20 @@ class Book:
     def mark_of(self, entry: int) -> Mark:
         """How far the journal of a run went when its last result was committed."""
 
-        def look(db: sqlite3.Connection, state: State) -> Mark:
+        def look(db: BookConnection, state: State) -> Mark:
             state.entry(entry, self.path)
-            return bookfile.read_mark(db, entry)
+            return self._store.read_mark(db, entry)
 
         return self._read(look)
 
     def changes(self) -> tuple[Change, ...]:
         """Every change ever made, oldest first. Checks the whole file: `BudgetError` for damage."""
-        with bookfile.transaction(self.path, self.wait_seconds) as db:
-            bookfile.check_pages(db)
-            found = bookfile.read(db)
+        store = self._store
+        with store.transaction() as db:
+            store.check_pages(db)
+            found = store.read(db)
             state = Following().take_in(found).state()
-            bookfile.check_marks(db, state.entries)
+            store.check_marks(db, state.entries)
             return found
 
     def compare(self, copy: Book) -> Comparison:
@@ -278,14 +287,14 @@ class Book:
     def history(self, dataset: str) -> tuple[Entry, ...]:
         """Every run on a data set, in the order in which they were charged."""
 
-        def look(_: sqlite3.Connection, state: State) -> tuple[Entry, ...]:
+        def look(_: BookConnection, state: State) -> tuple[Entry, ...]:
             state.account(dataset, self.path)
             return state.history(dataset)
 
         return self._read(look)
 
     def _end(self, number: int, status: str, spent: Cost | Number | None) -> None:
-        def change(db: sqlite3.Connection, state: State) -> None:
+        def change(db: BookConnection, state: State) -> None:
             entry = state.entry(number, self.path)
             now = entry.cost if spent is None else _cost(spent)
             if (entry.status, entry.cost) == (status, now):
@@ -308,24 +317,23 @@ class Book:
 
         self._write(change, f"Entry {number} stays charged in full.")
 
-    def _read(self, look: Callable[[sqlite3.Connection, State], T], unchanged: str = "") -> T:
-        with bookfile.transaction(self.path, self.wait_seconds, unchanged=unchanged) as db:
-            return look(db, Following().take_in(bookfile.read(db)).state())
+    def _read(self, look: Callable[[BookConnection, State], T], unchanged: str = "") -> T:
+        store = self._store
+        with store.transaction(unchanged=unchanged) as db:
+            return look(db, Following().take_in(store.read(db)).state())
 
-    def _write(self, change: Callable[[sqlite3.Connection, State], T], unchanged: str) -> T:
+    def _write(self, change: Callable[[BookConnection, State], T], unchanged: str) -> T:
         """Make a change; `unchanged` is what is true where it could not be made.
 
         Most of the book is read and checked before the write lock is taken, so that the lock is
         held for a moment only; under it, what others added meanwhile is read.
         """
-        with bookfile.transaction(self.path, self.wait_seconds, unchanged=unchanged) as db:
-            known = Following()
-            if bookfile.is_current(db):
-                known.take_in(bookfile.read(db))
-        with bookfile.transaction(
-            self.path, self.wait_seconds, write=True, unchanged=unchanged
-        ) as db:
-            return change(db, known.take_in(bookfile.read(db, known.last)).state())
+        store, known = self._store, Following()
+        with store.transaction(unchanged=unchanged) as db:
+            if store.is_current(db):
+                known.take_in(store.read(db))
+        with store.transaction(write=True, unchanged=unchanged) as db:
+            return change(db, known.take_in(store.read(db, known.last)).state())
 
 
 def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name says what it is

@@ -11,11 +11,12 @@ import os
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy import changes, format_one
-from admeasure.privacy.changes import Change, Damage
+from admeasure.privacy.changes import BookConnection, Change, Damage
 from admeasure.privacy.journal import NOTHING, Mark
 
 APPLICATION_ID = 0x61646D62  # "admb"
@@ -28,115 +29,119 @@ UNUSABLE = (BudgetError, UsageError)
 """What is raised where a book cannot be used."""
 
 
-@contextmanager
-def connection(
-    path: Path, wait_seconds: float, *, make: bool = False, unchanged: str = ""
-) -> Iterator[sqlite3.Connection]:
-    """A connection to the book for the length of the block, with SQLite's errors in plain words.
+@dataclass(frozen=True)
+class BookFile:
+    """The store of a book in a file."""
 
-    `unchanged` is what to say of a change that was not made because the file could not be used.
-    """
-    if path.is_dir():
-        raise UsageError(f"The budget book {path} is a folder. Name a file.")
-    if not make and not path.exists():
-        raise UsageError(
-            f"There is no budget book {path}. Check the path, or make one by `admeasure ledger "
-            "create`."
-        )
-    if make and not path.absolute().parent.is_dir():
-        raise UsageError(f"The folder of the budget book {path} does not exist. Make it first.")
-    uri = f"{path.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
-    try:
-        with closing(
-            sqlite3.connect(uri, uri=True, timeout=wait_seconds, isolation_level=None)
-        ) as db:
-            db.execute("PRAGMA synchronous = EXTRA")
-            yield db
-    except sqlite3.Error as error:
-        raise _in_words(error, path, wait_seconds, unchanged) from error
-    except (Damage, UnicodeDecodeError):  # SQLite gives texts as they are, in its errors too
-        raise damaged(path) from None
+    path: Path
+    wait_seconds: float
 
+    def make(self) -> None:
+        """Make the book, for its owner alone, where there is none (or an empty file); leave an
+        existing book alone.
 
-@contextmanager
-def transaction(
-    path: Path, wait_seconds: float, *, write: bool = False, unchanged: str = ""
-) -> Iterator[sqlite3.Connection]:
-    """A transaction on a book of a format that is known here.
+        One transaction: a kill leaves an empty file, which is no book yet, or a whole book.
+        """
+        if self.path.absolute().parent.is_dir():
+            _make_file(self.path)
+        with self._connection(make=True) as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                if _is_empty(db):
+                    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    changes.make_tables(db)
+                    changes.append(db, {"change": "book"})
+                    db.execute(f"PRAGMA user_version = {FORMAT}")
+                    db.execute("COMMIT")
+                else:
+                    db.execute("ROLLBACK")
+                    _check(db, self.path)
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
 
-    One that writes takes the write lock before it reads, so that nobody can spend between the look
-    and the charge.
-    """
-    with connection(path, wait_seconds, unchanged=unchanged) as db:
-        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        try:
-            version = _check(db, path)
-            if write and version < FORMAT:
-                _migrate(db)
-            yield db
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+    @contextmanager
+    def transaction(
+        self, *, write: bool = False, unchanged: str = ""
+    ) -> Iterator[sqlite3.Connection]:
+        """A transaction on a book of a format that is known here.
 
-
-def make(path: Path, wait_seconds: float) -> None:
-    """Make the book, for its owner alone, where there is none (or an empty file); leave an existing
-    book alone.
-
-    One transaction: a kill leaves an empty file, which is no book yet, or a whole book.
-    """
-    if path.absolute().parent.is_dir():
-        _make_file(path)
-    with connection(path, wait_seconds, make=True) as db:
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            if _is_empty(db):
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                changes.make_tables(db)
-                changes.append(db, {"change": "book"})
-                db.execute(f"PRAGMA user_version = {FORMAT}")
+        One that writes takes the write lock before it reads, so that nobody can spend between the
+        look and the charge.
+        """
+        with self._connection(unchanged=unchanged) as db:
+            db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                version = _check(db, self.path)
+                if write and version < FORMAT:
+                    _migrate(db)
+                yield db
                 db.execute("COMMIT")
-            else:
-                db.execute("ROLLBACK")
-                _check(db, path)
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def read(self, db: BookConnection, after: Change | None = None) -> tuple[Change, ...]:
+        """Every change of the book, or those after one, checked as far as its format can be."""
+        if not self.is_current(db):
+            return changes.linked(format_one.changes_of(db))
+        return changes.read(db, after)
+
+    def is_current(self, db: BookConnection) -> bool:
+        return _pragma(db, "user_version") == FORMAT
+
+    def read_mark(self, db: BookConnection, entry: int) -> Mark:
+        """How far the journal of a run goes; nothing is known of it in a book of format 1."""
+        return changes.read_mark(db, entry) if self.is_current(db) else NOTHING
+
+    def check_marks(self, db: BookConnection, entries: Collection[int]) -> None:
+        """`Damage` unless every run has a sound mark."""
+        if self.is_current(db) and changes.read_marks(db).keys() != set(entries):
+            raise Damage
+
+    def check_pages(self, db: BookConnection) -> None:
+        check_pages(db)
+
+    @contextmanager
+    def _connection(
+        self, *, make: bool = False, unchanged: str = ""
+    ) -> Iterator[sqlite3.Connection]:
+        """A connection to the book for the length of the block, with SQLite's errors in plain
+        words. `unchanged` is what to say of a change that was not made because the file could not
+        be used."""
+        path = self.path
+        if path.is_dir():
+            raise UsageError(f"The budget book {path} is a folder. Name a file.")
+        if not make and not path.exists():
+            raise UsageError(
+                f"There is no budget book {path}. Check the path, or make one by `admeasure ledger "
+                "create`."
+            )
+        if make and not path.absolute().parent.is_dir():
+            raise UsageError(f"The folder of the budget book {path} does not exist. Make it first.")
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
+        try:
+            with closing(
+                sqlite3.connect(uri, uri=True, timeout=self.wait_seconds, isolation_level=None)
+            ) as db:
+                db.execute("PRAGMA synchronous = EXTRA")
+                yield db
+        except sqlite3.Error as error:
+            raise _in_words(error, path, self.wait_seconds, unchanged) from error
+        except (Damage, UnicodeDecodeError):  # SQLite gives texts as they are, in its errors too
+            raise damaged(path) from None
 
 
-def read(db: sqlite3.Connection, after: Change | None = None) -> tuple[Change, ...]:
-    """Every change of the book, or those after one, checked as far as its format can be."""
-    if _pragma(db, "user_version") < FORMAT:
-        return changes.linked(format_one.changes_of(db))
-    return changes.read(db, after)
-
-
-def is_current(db: sqlite3.Connection) -> bool:
-    return _pragma(db, "user_version") == FORMAT
-
-
-def read_mark(db: sqlite3.Connection, entry: int) -> Mark:
-    """How far the journal of a run goes; nothing is known of it in a book of format 1."""
-    return NOTHING if _pragma(db, "user_version") < FORMAT else changes.read_mark(db, entry)
-
-
-def check_marks(db: sqlite3.Connection, entries: Collection[int]) -> None:
-    """`Damage` unless every run has a sound mark."""
-    if _pragma(db, "user_version") >= FORMAT and changes.read_marks(db).keys() != set(entries):
-        raise Damage
-
-
-def check_pages(db: sqlite3.Connection) -> None:
+def check_pages(db: BookConnection) -> None:
     """`Damage` where a page of the file is damaged. Reads the whole file."""
     (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise Damage
 
 
-def damaged(path: Path) -> BudgetError:
+def damaged(path: object) -> BudgetError:
     return BudgetError(
         f"The budget book {path} is damaged. Restore it from a backup and enter later runs again; "
         "do not start a new book, which would forget what was spent."
@@ -150,7 +155,7 @@ def _make_file(path: Path) -> None:
         return  # it is there, or cannot be made: SQLite says which
 
 
-def _migrate(db: sqlite3.Connection) -> None:
+def _migrate(db: BookConnection) -> None:
     """Turn a book of format 1 into one of this format, inside the caller's transaction.
 
     What a run under way has drawn was not kept before, so its mark is that of an empty journal.
@@ -167,7 +172,7 @@ def _migrate(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def _check(db: sqlite3.Connection, path: Path) -> int:
+def _check(db: BookConnection, path: Path) -> int:
     """Raise unless this is a book of a format that is known here; the format."""
     application, version = _pragma(db, "application_id"), _pragma(db, "user_version")
     if application != APPLICATION_ID:
@@ -187,12 +192,12 @@ def _check(db: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> int:
+def _pragma(db: BookConnection, name: str) -> int:
     (value,) = db.execute(f"PRAGMA {name}").fetchone()
     return int(value)
 
 
-def _is_empty(db: sqlite3.Connection) -> bool:
+def _is_empty(db: BookConnection) -> bool:
     (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return objects == 0 and _pragma(db, "application_id") == 0
 

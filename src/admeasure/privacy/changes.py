@@ -17,24 +17,30 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from admeasure.privacy.journal import Mark
 
 What = dict[str, Any]
 
 TABLES = (
-    "CREATE TABLE change (number INTEGER PRIMARY KEY, text TEXT NOT NULL, link TEXT NOT NULL)",
-    "CREATE TABLE seal (changes INTEGER NOT NULL, link TEXT NOT NULL)",
-    "CREATE TABLE mark (entry INTEGER PRIMARY KEY, length INTEGER NOT NULL, sha256 TEXT NOT NULL, "
+    "CREATE TABLE change (number {whole} PRIMARY KEY, text TEXT NOT NULL, link TEXT NOT NULL)",
+    "CREATE TABLE seal (changes {whole} NOT NULL, link TEXT NOT NULL)",
+    "CREATE TABLE mark (entry {whole} PRIMARY KEY, length {whole} NOT NULL, sha256 TEXT NOT NULL, "
     "checksum TEXT NOT NULL)",
 )
 
 
 _MARKS = "SELECT entry, length, sha256, checksum FROM mark"
+
+
+class BookConnection(Protocol):
+    """What the tables of a book are reached through, inside a transaction: statements of plain SQL,
+    with `?` for values."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Any: ...
 
 
 class Damage(Exception):
@@ -50,13 +56,14 @@ class Change:
     link: str
 
 
-def make_tables(db: sqlite3.Connection) -> None:
+def make_tables(db: BookConnection, whole: str = "INTEGER") -> None:
+    """Make them; `whole` is the store's type of whole numbers."""
     for statement in TABLES:
-        db.execute(statement)
+        db.execute(statement.format(whole=whole))
     db.execute("INSERT INTO seal VALUES (0, ?)", (_sha256(""),))
 
 
-def append(db: sqlite3.Connection, what: What) -> int:
+def append(db: BookConnection, what: What) -> int:
     """Add a change; its number. Inside a transaction that has read the changes.
 
     A random text is put before it: two books that were copies of each other share no later link,
@@ -79,7 +86,7 @@ def linked(found: Iterable[What]) -> tuple[Change, ...]:
     return tuple(made)
 
 
-def read(db: sqlite3.Connection, after: Change | None = None) -> tuple[Change, ...]:
+def read(db: BookConnection, after: Change | None = None) -> tuple[Change, ...]:
     """Every change, or those after one, checked; `Damage` where a link, a number or the seal does
     not fit."""
     number, link = (0, _sha256("")) if after is None else (after.number, after.link)
@@ -109,14 +116,14 @@ def common(one: Sequence[Change], other: Sequence[Change]) -> int:
     return shared
 
 
-def read_mark(db: sqlite3.Connection, entry: int) -> Mark:
+def read_mark(db: BookConnection, entry: int) -> Mark:
     found = _marks(db.execute(f"{_MARKS} WHERE entry = ?", (entry,)))
     if entry not in found:
         raise Damage
     return found[entry]
 
 
-def read_marks(db: sqlite3.Connection) -> dict[int, Mark]:
+def read_marks(db: BookConnection) -> dict[int, Mark]:
     return _marks(db.execute(_MARKS))
 
 
@@ -129,12 +136,16 @@ def _marks(rows: Iterable[tuple[int, int, str, str]]) -> dict[int, Mark]:
     return found
 
 
-def write_mark(db: sqlite3.Connection, entry: int, mark: Mark) -> None:
+def write_mark(db: BookConnection, entry: int, mark: Mark) -> None:
     row = (entry, mark.length, mark.sha256)
-    db.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", (*row, _checksum(*row)))
+    db.execute(
+        "INSERT INTO mark VALUES (?, ?, ?, ?) ON CONFLICT (entry) DO UPDATE SET length = "
+        "excluded.length, sha256 = excluded.sha256, checksum = excluded.checksum",
+        (*row, _checksum(*row)),
+    )
 
 
-def _seal(db: sqlite3.Connection) -> tuple[int, str]:
+def _seal(db: BookConnection) -> tuple[int, str]:
     rows = db.execute("SELECT changes, link FROM seal").fetchall()
     if len(rows) != 1:
         raise Damage

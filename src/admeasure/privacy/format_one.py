@@ -6,17 +6,16 @@ checksum: what damage did to them before they were turned into format 2 cannot b
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from fractions import Fraction
 
-from admeasure.privacy.changes import Damage, What
+from admeasure.privacy.changes import BookConnection, Damage, What
 from admeasure.untrusted import rational
 
 RUNNING = "running"
 
 
-def changes_of(db: sqlite3.Connection) -> list[What]:
+def changes_of(db: BookConnection) -> list[What]:
     """Data sets entered, runs charged and ended in the order of their numbers, data sets closed."""
     try:
         return list(_changes_of(db))
@@ -24,12 +23,12 @@ def changes_of(db: sqlite3.Connection) -> list[What]:
         raise Damage from None
 
 
-def drop(db: sqlite3.Connection) -> None:
+def drop(db: BookConnection) -> None:
     for name in ("entry", "dataset"):
         db.execute(f"DROP TABLE {name}")
 
 
-def _changes_of(db: sqlite3.Connection) -> Iterator[What]:
+def _changes_of(db: BookConnection) -> Iterator[What]:
     spent: dict[str, Fraction] = {}
     # No index is used: each row is read where it lies.
     datasets = db.execute(

@@ -37,7 +37,7 @@ def write_report(
     target = Path(path) if internal is None else marked(Path(path))
     refuse_to_overwrite(target, force=overwrite)
     stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    account = None if book is None else _account(Path(book), release)
+    account = None if book is None else _account(book, release)
     if internal is None:
         write_text(target, _text(release, target, confidence, stated, account, None))
         return target
@@ -71,11 +71,11 @@ def _text(
     return text + "".join(f"{line}\n" for line in lines(verdicts))
 
 
-def _account(path: Path, release: Published) -> Account:
+def _account(book: str | Path, release: Published) -> Account:
     dataset = release.certificate.dataset
     if dataset is None:
         raise UsageError("The release was not charged to a budget book. Leave out --ledger.")
-    return Book.open(path).account(dataset)
+    return Book.open(book).account(dataset)
 
 
 def write_certificate(release: Published, path: str | Path, *, overwrite: bool = False) -> Path:
