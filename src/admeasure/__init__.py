@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.pep_pub import PepPub as pep_pub
     from admeasure.mechanisms.pmw_pub import PmwPub as pmw_pub
     from admeasure.mechanisms.privbayes import PrivBayes as privbayes
+    from admeasure.mechanisms.privmrf import PrivMrf as privmrf
     from admeasure.mechanisms.privsyn import PrivSyn as privsyn
     from admeasure.mechanisms.rap import Rap as rap
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
@@ -106,6 +107,7 @@ __all__ = [
     "plan",
     "pmw_pub",
     "privbayes",
+    "privmrf",
     "privsyn",
     "rap",
     "rap_softmax",

@@ -28,6 +28,7 @@ from admeasure.mechanisms.pep import Pep
 from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.mechanisms.privbayes import PrivBayes
+from admeasure.mechanisms.privmrf import PrivMrf
 from admeasure.mechanisms.privsyn import PrivSyn
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
@@ -43,6 +44,7 @@ REGISTRY: dict[str, type[Mechanism]] = {
         MwemRp,
         Mst,
         PrivBayes,
+        PrivMrf,
         PrivSyn,
         Independent,
         Gaussian,
