@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from markupsafe import escape
 from pydantic import TypeAdapter
 
+from admeasure.notebooks import BLUE, bars, cell, folded, row, stamp, table
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.ledger import Charge
 
@@ -94,6 +96,26 @@ class Certificate:
             f"({self.epsilon:g}, {self.delta:g})-differential privacy under {change} "
             f"(at most {self.max_rows_per_unit} row{'s' if self.max_rows_per_unit > 1 else ''} "
             f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}{share}."
+        )
+
+    def _repr_html_(self) -> str:
+        """The promise, and what was spent on what."""
+        most = max((line.rho for line in self.charges), default=1.0) or 1.0
+        spent = [
+            row(
+                cell(line.what, "th"),
+                cell(f"{line.times:,}"),
+                cell(f"{100 * line.rho / (self.rho or 1.0):.1f}%"),
+                bars((line.rho / most, BLUE)),
+            )
+            for line in sorted(self.charges, key=lambda line: -line.rho)
+        ]
+        public = "".join(f"<li>{escape(text)}</li>" for text in self.unprotected)
+        return (
+            f"<div>{stamp(self.stamp)}<p>{escape(self.promise)}</p><p>{escape(self.accuracy)}</p>"
+            + table(("spent on", "times", "of the budget", ""), spent)
+            + folded("not protected", f"<ul>{public}</ul>")
+            + "</div>"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import pytest
 import admeasure
 from admeasure.cli.run import run
 from admeasure.evaluation import compare
+from admeasure.evaluation.side_by_side import side_by_side
 from admeasure.privacy.book import Book
 from admeasure.queries import Cell
 from admeasure.release import Release
@@ -459,3 +460,29 @@ def test_a_marginal_shows_itself_with_its_levels_and_is_an_array(private: Releas
     assert type(table.sum()) is np.float64
     assert type(table / 2) is np.ndarray
     assert "array(" in table[0]._repr_html_()
+
+
+def test_certificate_bounds_and_plan_show_themselves_in_a_notebook(private: Release) -> None:
+    certificate = private.certificate._repr_html_()
+    words = " ".join(Reader(certificate).text)
+    assert private.certificate.promise in words
+    assert all(line in words for line in private.certificate.unprotected)
+    bounds = private.bounds()
+    assert dict(bounds) == private.evidence.bounds(private.workload.marginals(), 0.95)
+    planned = admeasure.plan(private.schema, workload="all-2way", epsilon=1, delta=1e-9)
+    for shown in (certificate, bounds._repr_html_(), planned._repr_html_()):
+        assert HOSTILE not in shown
+        assert len(shown) < 50_000
+
+
+@pytest.mark.parametrize("columns", [["smoker"], [HOSTILE, "smoker"]])
+def test_a_marginal_stands_beside_that_of_the_table(private: Release, columns: list[str]) -> None:
+    people = rows()
+    pair = side_by_side(private, people, columns)
+    smokers = pair.true if len(columns) == 1 else pair.true.sum(axis=pair.columns.index(HOSTILE))
+    where = pair.labels[pair.columns.index("smoker")].index("true")
+    assert smokers[where] * len(people["smoker"]) == pytest.approx(sum(people["smoker"]))
+    assert pair.released.sum() == pytest.approx(1)
+    html = pair._repr_html_()
+    assert "NOT PRIVATE" in html
+    assert HOSTILE not in html

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from admeasure.domain import Columns
+from admeasure.notebooks import BLUE, bars, cell, row, table
 from admeasure.queries import Query
+
+SHOWN = 10
+"""Of the bounds in a notebook: half of them the worst, half the best."""
 
 Kind = Literal["supported", "certified", "unsupported", "trivial"]
 """How well a count is known, best first."""
@@ -24,6 +30,34 @@ class Bound:
     kind: Kind
     paper: float
     low: float = 0.0
+
+
+class Bounds(dict[Columns, Bound]):
+    """Bounds of marginals; in a notebook the worst and the best, in shares of the rows."""
+
+    def __init__(self, found: Mapping[Columns, Bound], rows: float) -> None:
+        super().__init__(found)
+        self.rows = rows
+
+    def html(self) -> str:
+        shares = {columns: bound.error / max(1.0, self.rows) for columns, bound in self.items()}
+        ranked = sorted(shares, key=lambda columns: -shares[columns])
+        half = SHOWN // 2
+        shown = ranked if len(ranked) <= SHOWN else [*ranked[:half], *ranked[-half:]]
+        lines = [
+            row(
+                cell(", ".join(columns), "th"),
+                cell(f"{shares[columns]:.3g}"),
+                cell(self[columns].kind),
+                bars((shares[columns] / 2, BLUE)),
+            )
+            for columns in shown
+        ]
+        head = ("marginal", "L1 error at most, in shares", "kind", "0 to 2")
+        return table(head, lines, all_rows=len(ranked))
+
+    def _repr_html_(self) -> str:
+        return f"<div>{self.html()}</div>"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from admeasure.bounds import Answer, Bound, Evidence
+from admeasure.bounds import Answer, Bound, Bounds, Evidence
 from admeasure.certificate import Certificate, registry_yaml
-from admeasure.domain import Columns
 from admeasure.errors import WorkloadError
 from admeasure.families import Codes, Model
 from admeasure.measurement import Measurement, NoisyErrors
@@ -259,16 +258,16 @@ class Release:
         return asked if isinstance(asked, Question) else Question(str(asked), asked)
 
     @overload
-    def bounds(self, columns: None = None, *, confidence: float = 0.95) -> dict[Columns, Bound]: ...
+    def bounds(self, columns: None = None, *, confidence: float = 0.95) -> Bounds: ...
     @overload
     def bounds(self, columns: Sequence[str] | Query, *, confidence: float = 0.95) -> Bound: ...
     def bounds(
         self, columns: Sequence[str] | Query | None = None, *, confidence: float = 0.95
-    ) -> dict[Columns, Bound] | Bound:
+    ) -> Bounds | Bound:
         """For each marginal of the workload an upper bound on its L1 error (in rows); or for the
         marginal of any columns, or for any query, a whole threshold or a count among them."""
         if columns is None:
-            return self.evidence.bounds(self.workload.marginals(), confidence)
+            return Bounds(self.evidence.bounds(self.workload.marginals(), confidence), self.rows)
         if isinstance(columns, Query):
             columns.validate(self.schema.domain)
             return self.evidence.bound_of(columns, confidence)

@@ -8,16 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import Protocol
 
 from admeasure.terminal.console import clean, log, note, voice
-
-
-class Bar(Protocol):
-    """Hears which part of a step is done, from 0 to 1, and what is to be said beside it."""
-
-    def __call__(self, part: float, said: str = "") -> None: ...
+from admeasure.terminal.notebook import Bar, in_notebook, notebook_bars
 
 
 @contextmanager
@@ -26,6 +19,10 @@ def progress(*, shown: bool | None = True) -> Iterator[Callable[[str], Bar]]:
     quarter; nothing there where `shown` is None, and nothing anywhere where it is false."""
     if shown is False or not _can_draw():
         yield _lines if shown else _nothing
+        return
+    if in_notebook():
+        with notebook_bars() as make_bar:
+            yield make_bar
         return
     # Imported here: it costs more than the rest of the command line together.
     from rich.console import Console
@@ -65,13 +62,10 @@ def first_used(make: Callable[[str], Bar], label: str) -> Bar:
 
 
 def _can_draw() -> bool:
-    """On a terminal, or in a Jupyter kernel that has the widgets by which bars are drawn there,
-    for people who did not ask for quiet."""
+    """On a terminal or in a notebook, for people who did not ask for quiet."""
     if voice().quiet or voice().in_json:
         return False
-    return sys.stderr.isatty() or (
-        "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
-    )
+    return sys.stderr.isatty() or in_notebook()
 
 
 def _nothing(label: str) -> Bar:

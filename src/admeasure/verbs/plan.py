@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from markupsafe import escape
+
 from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
+from admeasure.notebooks import BLUE, bars, cell, row, table
 from admeasure.planning import bought, certified
 from admeasure.planning.division import check_scales
 from admeasure.privacy.cost import Cost
@@ -39,6 +42,27 @@ class Planned:
     neighbours: Neighbours
     rows: int | None
     plan: Plan
+
+    def _repr_html_(self) -> str:
+        lines = [
+            row(
+                cell(item.what, "th"),
+                cell(f"{item.times:,}"),
+                cell(f"{100 * float(item.total.ratio(self.budget)):.1f}%"),
+                cell("" if item.sigma is None else f"{item.sigma:.4g}"),
+                bars((float(item.total.ratio(self.budget)), BLUE)),
+            )
+            for item in self.plan.items
+        ]
+        error = self.plan.expected_error
+        noise = "" if error is None else f"<p>Error that noise alone would cause: {error:.4f}.</p>"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.plan.notes)
+        return (
+            f"<div><p><b>{escape(self.mechanism.name)}</b>: {escape(self.mechanism.summary)}; "
+            f"epsilon {self.epsilon:g} at delta {self.delta:g}. No data was read.</p>"
+            + table(("what", "times", "of the budget", "noise, in rows", ""), lines)
+            + f"{noise}{notes}</div>"
+        )
 
     def to_json(self) -> dict[str, Any]:
         made = self.plan
