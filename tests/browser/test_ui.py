@@ -13,7 +13,7 @@ import pytest
 
 from admeasure.privacy.book import Book
 from admeasure.release import Release
-from local_page import not_recorded
+from local_page import not_recorded, violations
 
 PATIENCE = 150_000
 HOSTILE = {
@@ -254,6 +254,7 @@ def test_a_run_survives_a_reload_and_a_closed_tab_and_can_be_cancelled_and_conti
     other.click("#cancel")
     other.wait_for_function("() => document.querySelector('#run-state').textContent === 'stopped'")
     other.wait_for_selector("#resume:not([hidden])")
+    assert violations(other) == []
     drawn = other.locator("#rounds tr").count()
     assert drawn >= seen
     other.click("#resume")
@@ -421,6 +422,7 @@ def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
         finished(page)
     page.click("text=compare runs")
     ready(page)
+    assert violations(page) == []
     assert page.locator("table.compare thead th").all_inner_texts() == ["", "run 1", "run 2"]
     table = table_of(page)
     means = [

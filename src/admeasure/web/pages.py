@@ -194,6 +194,7 @@ def _asked_column(column: Any) -> dict[str, Any]:
     return {
         "name": column.name,
         "type": str(column.type),
+        "kind": KINDS[column.type],
         "labels": list(labels[:most]),
         "more": max(0, len(labels) - most),
         "levels": column.levels,
@@ -242,6 +243,7 @@ def _side(run: RunFolder) -> dict[str, Any]:
     grades = {g: sum(r.grade == g for r in ranked) for g in ("good", "fair", "poor")}
     return {
         **_run(run),
+        "mechanism": release.certificate.mechanism,
         "certificate": release.certificate,
         "rounds": release.facts.get("rounds"),
         "measurements": len(release.measurements),

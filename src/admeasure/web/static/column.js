@@ -103,7 +103,7 @@ class Fields {
       })];
     if (by === "equal") found.push(this.field("bins", "How many bins", { inputMode: "numeric" }));
     if (by === "edges") found.push(this.field("edges", "Edges, with commas"));
-    found.push(column.type === "date" ? this.days() : this.numbers());
+    found.push(...(column.type === "date" ? this.days() : [this.numbers()]));
     return found;
   }
 
@@ -118,8 +118,12 @@ class Fields {
 
   days() {
     const { column } = this;
-    const ways = DAYS.some(([format]) => format === (column.format ?? "")) ? DAYS : [...DAYS, [column.format, column.format]];
-    return this.select("format", labels.format, ways, column.format ?? "", (value) => { column.format = value; });
+    const own = this.own || !DAYS.some(([format]) => format === (column.format ?? ""));
+    const way = this.select("format-by", labels.format, [...DAYS, ["own", "in another way …"]], own ? "own" : column.format ?? "", (value) => {
+      this.own = value === "own";
+      if (!this.own) column.format = value;
+    });
+    return own ? [way, this.field("format", "Pattern, as %d-%b-%Y")] : [way];
   }
 
   categories() {

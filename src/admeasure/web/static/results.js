@@ -27,7 +27,7 @@ export function start() {
 function hint(name) {
   const column = columns.find((c) => c.name === name);
   const shown = column.labels.slice(0, 12).join(", ") + (column.levels > 12 ? ", …" : "");
-  return `${column.type}: ${shown}`;
+  return `${column.kind}: ${shown}`;
 }
 
 function drawConditions(focusLast) {

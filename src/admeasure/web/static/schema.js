@@ -138,9 +138,11 @@ function bar(found, left) {
   const place = $("#schema-state");
   const wrong = found.problems.length - left;
   place.className = found.ok ? "fine" : wrong ? "problem" : "";
-  const cells = found.ok ? (found.cells < 1e6 ? found.cells.toLocaleString("en-GB") : found.cells.toExponential(1)) : "";
+  const short = { notation: "compact", compactDisplay: "long", maximumFractionDigits: 1 };
+  const many = found.cells ?? 1e308; // JSON has no infinity
+  const cells = many < 1e15 ? many.toLocaleString("en-GB", many < 1e6 ? {} : short) : `more than 10^${Math.floor(Math.log10(many))}`;
   const parts = [wrong ? `${wrong} to correct` : "", left ? `${left} to fill in` : ""].filter(Boolean);
-  place.textContent = found.ok ? `Complete: ${used} columns, ${cells} cells.` : `${parts.join(", ")}.`;
+  place.textContent = found.ok ? `Complete: ${used} columns, ${cells} possible rows.` : `${parts.join(", ")}.`;
   if (found.toml) $("#toml").value = found.toml;
   if (!$("#todo").hidden) drawTodo();
 }
