@@ -48,10 +48,11 @@ class Shown:
         known = [f for f in self.found if f is not None]
         if not self.runs and not known:
             return "not run"
-        said = Counter(f.verdict for f in known)
-        parts = [f"{said[v]} {v}" for v in ("holds", "holds partly", "does not hold here")
-                 if said[v]]  # fmt: skip
-        word = "reproduced" if known and set(said) == {"holds"} else "differs"
+        said = Counter("not run" if f is None else f.verdict for f in self.found)
+        verdicts = ("holds", "holds partly", "does not hold here", "not run")
+        parts = [f"{said[v]} {v}" for v in verdicts if said[v]]
+        word = "reproduced" if all(f.verdict == "holds" for f in known) else "differs"
+        word += " as far as it was run" if len(self.runs.records) < self.jobs else ""
         word = word if known else "drawn, no claim judged"
         tail = f" (claims: {', '.join(parts)})" if parts else ""
         return (f"stands in: {e.stands_in}; {word}" if e.stands_in else word) + tail
@@ -120,9 +121,10 @@ def _experiment(s: Shown) -> Iterator[str]:
     yield from ("", f"### {e.name}: {e.title}", "", f"**{s.verdict}**")
     if e.impossible:
         return
-    yield f"({len(s.runs.records)} of {s.jobs} runs)"
+    if s.jobs:
+        yield from ("", f"{len(s.runs.records)} of {s.jobs} runs.")
     for said in s.failures:
-        yield f"; failed: {said}"
+        yield f"Failed: {said}."
     if e.claims:
         yield from ("", "| the paper | printed | ours | |", "| --- | --- | --- | --- |")
         for claim, found in zip(e.claims, s.found, strict=True):

@@ -69,8 +69,8 @@ def marginals(scale: Scale, kind: str = "random") -> Iterator[Case]:
     for table, size, epsilon, seed in product(
         (ADULT, LOANS) if full else (ADULT,),
         (1, 4, 16, 64, 256) if full else (4, 16, 64),
-        (0.01, 0.1, 1.0) if full else (0.1, 1.0),
-        range(5 if full else 1),
+        (0.01, 0.1, 1.0),
+        range(5 if full else 2),
     ):
         workload = f"{kind}:{size}:3way:seed={seed}"
         rows = 1000 if full else 200
