@@ -52,7 +52,10 @@ def main() -> None:
         for number, record in enumerate(done, 1):
             print(f"{number}/{len(missing)} {_said(record)}", flush=True)
     # The page is of all experiments, whatever part was run.
-    print(write([show(e, pieces, scale) for e in EXPERIMENTS], given.out / scale, scale))
+    shown = [show(e, pieces, scale) for e in EXPERIMENTS]
+    print(write(shown, given.out / scale, scale))
+    if given.keep is not None:
+        print(write(shown, given.keep, scale, page=False))
 
 
 def _ordered(cases: list[Case]) -> list[Case]:
@@ -83,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--page", action="store_true", help="run nothing, write the page")
     parser.add_argument("--list", action="store_true", help="jobs and estimated times")
     parser.add_argument("--out", type=Path, default=RESULTS / "papers")
+    parser.add_argument("--keep", type=Path, help="a folder of the documentation for the page")
     given = parser.parse_args()
     given.only = given.only or ["*"]
     return given

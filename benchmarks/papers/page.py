@@ -75,8 +75,8 @@ def show(experiment: Experiment, pieces: Pieces, scale: Scale) -> Shown:
     )
 
 
-def write(shown: Sequence[Shown], folder: Path, scale: Scale) -> Path:
-    """Pictures, points.csv, index.md and index.html."""
+def write(shown: Sequence[Shown], folder: Path, scale: Scale, *, page: bool = True) -> Path:
+    """Pictures, points.csv, index.md and, as a `page` of its own, index.html."""
     folder.mkdir(parents=True, exist_ok=True)
     for s in shown:
         if s.panels:
@@ -92,7 +92,8 @@ def write(shown: Sequence[Shown], folder: Path, scale: Scale) -> Path:
                         out.writerow([s.experiment.name, panel.title, name, *row])
     text = "\n".join(_lines(shown, scale)) + "\n"
     (folder / "index.md").write_text(text)
-    (folder / "index.html").write_text(_html(text))
+    if page:
+        (folder / "index.html").write_text(_html(text))
     return folder / "index.md"
 
 

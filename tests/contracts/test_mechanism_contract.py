@@ -45,6 +45,8 @@ EPSILON, DELTA = 1.0, 1e-6
 
 
 SMALL = {
+    "mwem-rp": {"product-rows": "32", "steps": "25"},
+    "privsyn": {"iterations": "10"},
     "gem": {"hidden": "16,16", "product-rows": "32", "steps": "25", "schedule": "even"},
     "gem-pub": {
         "hidden": "16,16",
