@@ -12,8 +12,8 @@ table. All kinds of bins have the same budget:
 - privtree: Zhang, Xiao and Xie (2016), Algorithm 2 with two children and theta = 0, for that share;
 - quantile: 32 by the exponential mechanism, halving (Kaplan, Schnapp and Stemmer 2022), for it.
 
-Each run is a process of its own and leaves a line in benchmarks/results/bins.jsonl; a case that has
-one is not run again. NOT PRIVATE: seeded noise, true errors.
+Each run is a process of its own, but for --here, and leaves a line in results/bins.jsonl; a
+case that has one is not run again. NOT PRIVATE: seeded noise, true errors.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ import datetime
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from common import RESULTS, Record, Results, cpu_seconds, data_folder, parallel
+from admeasure.planning.bins import PrivateBins
+from common import RESULTS, Record, Results, cpu_seconds, data_folder, here, parallel
 
 DELTA = 1e-9
 KINDS = ("private", "equal", "privtree", "quantile")
-SHARE = Fraction(1, 20)
+SHARE = PrivateBins().share
+"""Of the budget, for the bins of the others as for the product's own."""
 QUERIES = 1000
 FINE = 4096
 STAMP = "NOT PRIVATE: seeded noise, true errors"
@@ -81,6 +82,7 @@ CATEGORIES = {
 }
 
 
+@cache
 def raw_table(name: str) -> dict[str, np.ndarray]:
     """The columns of a table; days are days since 1970, missing is NaN."""
     if name == "generated":
@@ -337,7 +339,7 @@ def run_job(job: Record) -> Record:
     error = np.abs(answers(release, questions) - truth) / len(columns[CATEGORIES[table][0]])
     sizes = np.array([len(q) for q in questions])
     return {
-        "error": float(error.mean()),
+        "distance": float(error.mean()),
         "by_conditions": [float(error[sizes == k].mean()) for k in (1, 2, 3)],
         "bins": {c: release.schema.column(c).regular for c in NUMERIC[table]},
         "seconds": round(cpu_seconds() - started, 2),
@@ -349,8 +351,8 @@ def report(records: list[Record]) -> None:
     """A row for each table and epsilon: error in hundredths of the table, with standard errors."""
     grouped: dict[tuple[Any, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if "error" in r and "kind" in r:
-            grouped[r["table"], r["mechanism"], r["epsilon"]][r["kind"]].append(100 * r["error"])
+        if "distance" in r:
+            grouped[r["table"], r["mechanism"], r["epsilon"]][r["kind"]].append(100 * r["distance"])
     print(f"{STAMP}\n| table | mechanism | epsilon | " + " | ".join(KINDS) + " |")
     print("| --- | --- | ---: |" + " ---: |" * len(KINDS))
     for key, kinds in sorted(grouped.items()):
@@ -374,24 +376,20 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:5")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--here", action="store_true", help="all in this process")
     parser.add_argument("--table", action="store_true", help="print what was run so far")
     args = parser.parse_args()
     results = Results(RESULTS / "bins.jsonl")
     if not args.table:
         first, last = map(int, args.seeds.split(":"))
-        listed: Callable[[str], list[str]] = lambda text: text.split(",")  # noqa: E731
+        asked = (args.epsilons, args.mechanisms, args.tables, args.kinds)
         jobs: list[Record] = [
             {"table": t, "bins": k, "epsilon": float(e), "mechanism": m, "seed": s}
-            for s, e, m, t, k in product(
-                range(first, last),
-                listed(args.epsilons),
-                listed(args.mechanisms),
-                listed(args.tables),
-                listed(args.kinds),
-            )
+            for s, e, m, t, k in product(range(first, last), *(a.split(",") for a in asked))
         ]
-        for r in parallel(jobs, run_job, args.workers, results=results, again=args.again):
-            print(r["table"], r.get("kind"), r["epsilon"], r["seed"], r["error"], flush=True)
+        made = parallel(jobs, run_job, args.workers, results=results, again=args.again)
+        for r in here(jobs, run_job, results=results, again=args.again) if args.here else made:
+            print(r["table"], r.get("kind"), r["epsilon"], r["seed"], r.get("distance"), flush=True)
     report(list(results.read().values()))
 
 

@@ -95,8 +95,7 @@ def parallel(
     so a killed benchmark goes on where it stopped. A failure is a record with `error` in place of a
     result; it is run again the next time.
     """
-    done = {} if again else {k: r for k, r in results.read().items() if "error" not in r}
-    missing = list({key_of(job): job for job in jobs if key_of(job) not in done}.values())
+    missing = _without_result(jobs, results, again=again)
     if not missing:
         return
     script = Path(sys.modules[function.__module__].__file__ or "").resolve()
@@ -110,6 +109,28 @@ def parallel(
             record = {"key": key_of(job), **job, "code": version, **found}
             results.append(record)
             yield record
+
+
+def here(
+    jobs: Sequence[Record],
+    function: Callable[[Record], Record],
+    *,
+    results: Results,
+    again: bool = False,
+) -> Iterator[Record]:
+    """The same in this process, one job after the other, for jobs that take less time than starting
+    a process does. A failure ends it."""
+    version = code_version()
+    with Lines(results.path).held():
+        for job in _without_result(jobs, results, again=again):
+            record = {"key": key_of(job), **job, "code": version, **function(job)}
+            results.append(record)
+            yield record
+
+
+def _without_result(jobs: Sequence[Record], results: Results, *, again: bool) -> list[Record]:
+    done = {} if again else {k: r for k, r in results.read().items() if "error" not in r}
+    return list({key_of(job): job for job in jobs if key_of(job) not in done}.values())
 
 
 def key_of(job: Record) -> str:

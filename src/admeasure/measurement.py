@@ -33,11 +33,12 @@ class Measurement:
 class NoisyErrors:
     """How far a release's model is from the table, with noise (`privacy.workload_errors`): safe to
     publish. `values` are `mean_factor` times the mean over a workload, then each marginal's; all in
-    rows, with noise of scale sigma."""
+    rows, with noise of scale sigma. `weighs_alike`: whether all marginals weigh the same in it."""
 
     marginals: tuple[Columns, ...]
     values: np.ndarray
     sigma: float
+    weighs_alike: bool = False
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)

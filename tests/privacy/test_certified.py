@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from admeasure.auditing.release import audit_release
 from admeasure.auditing.replay import compare
+from admeasure.bounds import Evidence
 from admeasure.errors import BudgetError, ResourceError, UsageError
+from admeasure.families.answers import AnswersModel
 from admeasure.measurement import NoisyErrors, mean_factor
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning import certified
@@ -243,3 +245,26 @@ def test_thresholds_are_certified_by_the_marginals_that_they_read():
     outcome = certified.run(build("independent"), curator, workload, (), Fraction(1, 2))
     assert outcome.errors is not None
     assert outcome.errors.marginals == (("a", "b"),)
+
+
+def test_the_mean_error_of_marginals_that_weigh_alike_is_known_from_each_of_them_too():
+    """The mean of m noisy errors has the noise of one divided by √m; weights that differ leave the
+    mean that was bought."""
+    sets = parse_workload("all-2way", SCHEMA.domain).marginals()
+    model = AnswersModel(SCHEMA.domain, 0.0, {}, {})
+    values = np.array([50, *range(100, 100 + len(sets))])
+    for alike, expected, scale in (
+        (False, 50 / mean_factor(len(sets)), mean_factor(len(sets))),
+        (True, values[1:].mean(), len(sets) ** 0.5),
+    ):
+        errors = NoisyErrors(sets, values.copy(), 20.0, weighs_alike=alike)
+        mean = Evidence(SCHEMA.domain, model, (), (), errors=errors).mean_error(0.95)
+        assert mean is not None
+        assert mean.value == pytest.approx(expected)
+        assert mean.high - mean.low == pytest.approx(2 * 1.96 * 20 / scale, abs=1.5)
+
+
+def test_a_workload_says_whether_its_marginals_weigh_alike():
+    pair, other = Marginal(("a", "b")), Marginal(("b", "c"))
+    assert Workload([(pair, 2.0), (other, 2.0)]).weighs_alike
+    assert not Workload([(pair, 2.0), (other, 1.0)]).weighs_alike

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from admeasure.domain import Domain
-from admeasure.planning.tree import EVIDENCE, Tree, estimate, projected, subtrees
+from admeasure.planning.tree import EVEN, EVIDENCE, Tree, estimate, projected, subtrees
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -174,6 +174,18 @@ def test_every_estimate_adds_up_and_none_is_negative(levels, seed, sigma):
 def measured(levels, counts, sigma, seed=1):
     rng = np.random.default_rng(seed)
     return [np.add.reduceat(counts, f) + np.rint(rng.normal(0, sigma, len(f))) for f in levels]
+
+
+def test_a_node_that_holds_no_more_than_noise_would_has_its_rows_spread_evenly():
+    """And one that holds more, by what was measured of its children; sums stay what they were."""
+    levels = (np.array([0]), np.array([0, 4, 6]), np.arange(8))
+    noisy = (np.array([1060.0]), np.array([30.0, 30.0, 1000.0]), np.array([9.0] * 6 + [900, 100.0]))
+    found = estimate(levels, noisy, 10.0)
+    few, alike, many = found.counts[1]
+    assert max(few, alike) < EVEN * 10 < many
+    np.testing.assert_allclose(found.leaves[:4], few / 4)
+    np.testing.assert_allclose(found.leaves[4:6], alike / 2)
+    assert found.leaves[6] > 5 * found.leaves[7]
 
 
 def test_without_bounds_nothing_is_believed_beyond_the_evidence():

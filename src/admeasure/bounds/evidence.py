@@ -96,15 +96,22 @@ class Evidence:
         return Bound(times * known.error, known.kind, times * known.paper)
 
     def mean_error(self, confidence: float) -> MeanError | None:
-        """The mean error of the workload, weighted, where a certificate was bought."""
+        """The mean error of the workload, weighted, where a certificate was bought: as it was
+        bought, or as the mean of the errors of single marginals, whichever has less noise. Which
+        one that is depends on public numbers alone."""
         if self.errors is None:
             return None
-        times = mean_factor(len(self.errors.marginals))
-        off = sum_tail(1, self.errors.sigma, _beta(confidence) / 2)
+        m, half = len(self.errors.marginals), _beta(confidence) / 2
+        # What is summed, how many draws of noise are in it, and how many means it is.
+        ways = [(self.errors.values[:1], 1, mean_factor(m))]
+        if self.errors.weighs_alike:
+            ways.append((self.errors.values[1:], m, m))
+        tails = [sum_tail(draws, self.errors.sigma, half) / times for _, draws, times in ways]
+        off, (values, draws, times) = min(zip(tails, ways, strict=True), key=lambda way: way[0])
         slack = rounding(max(map(self.domain.cells, self.errors.marginals)))
-        value = int(self.errors.values[0])
-        low, high = (value - off) / times - slack, (value + off + 1) / times + slack
-        return MeanError(max(0.0, value / times), max(0.0, low), max(0.0, high), confidence)
+        value = int(values.sum()) / times
+        low, high = value - off - slack, value + off + draws / times + slack
+        return MeanError(max(0.0, value), max(0.0, low), max(0.0, high), confidence)
 
     def estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         """ȳ_r of Theorem 2 and its noise, or None where r is not supported."""

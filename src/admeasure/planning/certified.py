@@ -8,6 +8,7 @@ been released. `plan` prints what `run` spends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -80,7 +81,8 @@ def divide(
 
 def foreseen(workload: Workload, items: Sequence[Item]) -> tuple[str, ...]:
     """What a plan should say of it: the precision is known before."""
-    times = mean_factor(len(workload.marginals()))
+    m = len(workload.marginals())
+    times = max(mean_factor(m), math.sqrt(m) if workload.weighs_alike else 0.0)
     halves = (1.96 * (item.sigma or 0.0) for item in items)
     whose = "of those that are looked at the" if workload.sampled else "the workload's"
     return tuple(
@@ -104,4 +106,6 @@ def run(
     outcome = mechanism.run(curator.within(left), workload, zeros)
     errors = WorkloadErrors(outcome.model, workload, curator.domain)
     noisy = curator.statistic(errors, items[0].cost)
-    return replace(outcome, errors=NoisyErrors(errors.marginals, noisy.values, noisy.sigma))
+    alike = workload.weighs_alike
+    stated = NoisyErrors(errors.marginals, noisy.values, noisy.sigma, weighs_alike=alike)
+    return replace(outcome, errors=stated)

@@ -25,6 +25,9 @@ Levels = Sequence[np.ndarray]
 EVIDENCE = 4.0
 """How many times the scale of its noise a node must hold to be no work of noise."""
 
+EVEN = 4.0
+"""The same for its children to be told apart."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -98,9 +101,22 @@ def estimate(
     for i, (z, v) in enumerate(zip(below, variances, strict=True)):
         if i:
             groups, masses = _children(levels[i - 1], levels[i]), counts[-1]
-        within = (levels[i] < high) & (_ends(levels[i], levels) > low)
-        counts.append(projected(z, v, groups, masses, within))
+        ends = _ends(levels[i], levels)
+        inside = np.maximum(0, np.minimum(ends, high) - np.maximum(levels[i], low))
+        divided = projected(z, v, groups, masses, inside > 0)
+        counts.append(divided if not i else _told(divided, groups, masses, inside, sigma))
     return Tree(levels, counts, sigma)
+
+
+def _told(
+    divided: np.ndarray, groups: np.ndarray, masses: np.ndarray, inside: np.ndarray, sigma: float
+) -> np.ndarray:
+    """The children's counts where a node holds more than noise would; of one that does not, its
+    children have even parts by their leaves, since what noise left of them says less than that."""
+    leaves = np.add.reduceat(inside, groups)
+    owner = np.repeat(np.arange(len(groups)), np.diff(np.append(groups, len(divided))))
+    even = masses[owner] * inside / np.maximum(leaves, 1)[owner]
+    return np.where((masses > EVEN * sigma)[owner], divided, even)
 
 
 def reach(levels: Levels, z: Sequence[np.ndarray], v: Sequence[np.ndarray]) -> tuple[int, int]:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class WorkloadErrors:
         return unit.rows_changed**2 * (mean_factor(m) ** 2 + m)
 
     def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        weights = weights_of(self.workload)
+        weights = self.workload.marginal_weights()
         errors = list(self._errors(tables))
         total = sum(w * e for w, e in zip(weights, errors, strict=True))
         mean = mean_factor(len(errors)) * total / (sum(weights) * GRID)
@@ -84,13 +83,3 @@ class WorkloadErrors:
                 batch, cells = [], self.domain.cells(columns)
             batch.append(columns)
         yield batch
-
-
-def weights_of(workload: Workload) -> list[Fraction]:
-    """What each of the marginals that are read weighs: all that asks for it, exactly."""
-    found: dict[Columns, Fraction] = {}
-    for query in workload.queries:
-        found[query.columns] = found.get(query.columns, Fraction(0)) + Fraction(
-            workload.weight(query)
-        )
-    return [found[columns] for columns in workload.marginals()]

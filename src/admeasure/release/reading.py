@@ -100,7 +100,7 @@ def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> Noisy
     fits = values.dtype == np.int64 and values.shape == (1 + len(marginals),)
     if not (fits and 0 < scale <= LARGEST_SIGMA):
         raise ReleaseError("The errors that the release states are not sound. Fetch it again.")
-    return NoisyErrors(marginals, values, scale)
+    return NoisyErrors(marginals, values, scale, weighs_alike=workload.weighs_alike)
 
 
 def _inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]:

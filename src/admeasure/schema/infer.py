@@ -156,8 +156,28 @@ def _categories(values: list[Any]) -> Fields | None:
 
 
 def _between(kind: str, low: Any, high: Any) -> Fields:
-    found = {"type": kind, "minimum": low, "maximum": high}
-    if low == high:
-        return found if kind != "number" else {"type": kind}
+    if low == high and kind == "number":
+        return {"type": kind}
     span = (high - low).days if kind == "date" else high - low
-    return found | ({"bins": PRIVATE} if kind != "number" and span >= MANY else {})
+    few = kind != "number" and span < MANY
+    least, most = (low, high) if few else outward(low, high)
+    found = {"type": kind, "minimum": least, "maximum": most}
+    return found | ({} if few or kind == "number" else {"bins": PRIVATE})
+
+
+def outward(low: Any, high: Any) -> tuple[Any, Any]:
+    """Round bounds around what a public table holds: another table seldom ends where it does. Whole
+    years, or multiples of the power of ten that their distance has.
+
+    >>> outward(1106.95, 8982.95), outward(3, 140)
+    ((1000.0, 9000.0), (0, 200))
+    """
+    if isinstance(low, datetime.date):
+        return datetime.date(low.year, 1, 1), datetime.date(high.year, 12, 31)
+    power = math.floor(math.log10(high - low))
+    step = 10**power if power >= 0 else 10.0**power
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    if isinstance(low, float):
+        least, most = min(float(ends[0]), low), max(float(ends[1]), high)
+        return (least, most) if math.isfinite(most - least) else (low, high)
+    return ends

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self, cast
@@ -135,6 +136,19 @@ class Workload:
     @cached_property
     def _marginals(self) -> tuple[Columns, ...]:
         return tuple(sorted({q.columns for q in self.queries}, key=_size_then_name))
+
+    def marginal_weights(self) -> list[Fraction]:
+        """What each of these weighs: all that asks for it, exactly."""
+        found: dict[Columns, Fraction] = {}
+        for query in self.queries:
+            weight = Fraction(self.weight(query))
+            found[query.columns] = found.get(query.columns, Fraction(0)) + weight
+        return [found[columns] for columns in self.marginals()]
+
+    @property
+    def weighs_alike(self) -> bool:
+        """Whether all of these weigh the same."""
+        return len(set(self.marginal_weights())) <= 1
 
     def closure(self) -> tuple[Columns, ...]:
         """Those column sets and all their subsets but the empty one, by size and then by name; of
