@@ -54,7 +54,7 @@ COLUMN = st.fixed_dictionaries(
 CONDITION = st.fixed_dictionaries({"column": st.sampled_from(["a", "b", "c"]), "text": TEXT})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     columns=st.lists(COLUMN, min_size=2, max_size=2),
     zeros=st.lists(st.lists(CONDITION, max_size=2), max_size=1),
@@ -104,6 +104,19 @@ def test_nothing_is_wrong_before_anything_is_typed() -> None:
     form["columns"][1] |= {"type": "integer", "minimum": "9", "maximum": "0"}
     kinds = {p["where"]: p["kind"] for p in checked(form)[1]}
     assert kinds == {"privacy": "todo", "column:a": "todo", "column:b": "wrong"}
+
+
+def test_a_rule_that_is_half_typed_is_neither_wrong_nor_taken() -> None:
+    form = started("a", "b")
+    for column in form["columns"]:
+        column |= {"type": "integer", "minimum": "0", "maximum": "9"}
+    for unfinished in (
+        {"orders": [["a", ""]]},
+        {"zeros": [[{"column": "a", "text": "3"}, {"column": "b", "text": ""}]]},
+    ):
+        schema, problems = checked({**form, **unfinished})
+        assert schema is None
+        assert [(p["where"], p["kind"]) for p in problems] == [("zero", "todo")]
 
 
 def test_the_column_that_names_the_unit_is_no_unfinished_column() -> None:

@@ -145,6 +145,14 @@ def test_a_hundred_and_ten_columns_from_header_to_results(open_tab: Open, server
     day.get_by_label("Pattern").fill("%d-%b-%Y")
     day.get_by_label("How days are written").select_option(label="31.12.2024")
     assert day.get_by_label("Pattern").count() == 0
+    page.click("#add-order")
+    page.wait_for_selector("#orders select >> nth=1")
+    page.locator("#orders select").nth(0).select_option("q000_age")
+    page.locator("#orders select").nth(1).select_option("q005_age")
+    page.wait_for_function(
+        "() => /bins are private/.test(document.querySelector('#problems-zero').textContent)"
+    )
+    page.click("#orders button")
     page.click("aside summary")
     page.wait_for_function(
         """() => { const text = document.querySelector('#toml').value;

@@ -38,6 +38,8 @@ def missing(form: Mapping[str, Any]) -> list[Found]:
             found.append(_todo(f"column:{column['name']}", text))
     if any(not c["text"].strip() for conditions in form["zeros"] for c in conditions):
         found.append(_todo("zero", "Fill in the values of each combination that cannot occur"))
+    if not all(all(names) for names in form.get("orders", [])):
+        found.append(_todo("zero", "Choose the columns of each order"))
     return found
 
 

@@ -2,7 +2,7 @@
 import { make } from "./tools.js";
 
 function columnSelect(names, value, set) {
-  const select = make("select", { "aria-label": "Column" }, ...[...new Set([...names, value])].map((name) => make("option", { value: name }, name)));
+  const select = make("select", { "aria-label": "Column" }, ...[...new Set([...names, value])].map((name) => make("option", { value: name }, name || "choose …")));
   select.value = value;
   select.addEventListener("change", () => set(select.value));
   return select;

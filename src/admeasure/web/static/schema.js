@@ -35,7 +35,7 @@ export function start() {
   $("#zeros").append(...form.zeros.map((conditions) => zero(conditions, form.zeros, names, save)));
   $("#orders").append(...form.orders.map((columns) => order(columns, form.orders, names, save)));
   $("#add-zero").addEventListener("click", () => add("#zeros", form.zeros, firstTwo().map((column) => ({ column, text: "" })), zero));
-  $("#add-order").addEventListener("click", () => add("#orders", form.orders, firstTwo(), order));
+  $("#add-order").addEventListener("click", () => add("#orders", form.orders, ["", ""], order));
   $("#verify").addEventListener("click", () => (last.ok ? verify() : listTodo()));
   $("#use-toml").addEventListener("click", useText);
   $("#next").addEventListener("click", (event) => {
