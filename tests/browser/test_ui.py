@@ -246,6 +246,7 @@ def test_a_run_survives_a_reload_and_a_closed_tab_and_can_be_cancelled_and_conti
     page.wait_for_function("n => document.querySelectorAll('#rounds tr').length >= n", arg=seen)
     assert page.inner_text("#run-state") == "running"
     assert "measured so far" in page.inner_text("#estimate")
+    assert page.inner_text("#run-words").startswith("Now: "), "what it is doing has a name"
 
     other = open_tab(tab.page.context).page  # a second tab of the same browser
     page.close()
