@@ -9,6 +9,7 @@ import pytest
 from admeasure.errors import UsageError
 from admeasure.studies.budgets import delta_for, read_delta
 from admeasure.studies.reducers import best_by, best_of_grid, left_out_best, mean_of
+from admeasure.studies.table import StudyCell, best_of_options
 
 RUNS: list[dict[str, Any]] = [
     {"seed": seed, "T": t, "present": present, "future": future}
@@ -59,6 +60,17 @@ def test_all_runs_alike() -> None:
     assert found is not None
     assert found.mean == pytest.approx(0.6)
     assert mean_of([], "future") is None
+
+
+def test_the_best_options_of_each_mechanism_at_each_epsilon() -> None:
+    def cell(label: str, epsilon: float, *values: float) -> StudyCell:
+        return StudyCell("toy", "all-2way", label, epsilon, values, {}, ())
+
+    few, many = cell("mwem-pgm rounds=4", 1.0, 0.3, 0.5), cell("mwem-pgm rounds=8", 1.0, 0.2, 0.4)
+    alone = cell("mwem-pgm rounds=16", 1.0, 0.1)  # one run only: the others have two
+    other, failed = cell("mst", 1.0, 0.9, 0.9), cell("aim", 1.0)
+    later = cell("mwem-pgm rounds=4", 2.0, 0.1, 0.1)
+    assert best_of_options([few, many, alone, other, failed, later]) == [many, other, later]
 
 
 def test_a_delta_by_the_number_of_rows_needs_rows() -> None:

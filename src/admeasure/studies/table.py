@@ -105,6 +105,24 @@ def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str
     )
 
 
+def best_of_options(cells: Iterable[StudyCell]) -> list[StudyCell]:
+    """Of each mechanism, on each table and workload and at each epsilon, the options with the
+    smallest mean, as papers report it; those with fewer good runs than others are left out, since
+    the least of noisy means favours them. On a private table that choice would not be free."""
+    groups: dict[tuple[str, str, str, float], list[StudyCell]] = {}
+    for cell in cells:
+        mechanism = cell.label.split(" ", 1)[0]
+        if cell.values:
+            key = (cell.table, cell.workload, mechanism, cell.epsilon)
+            groups.setdefault(key, []).append(cell)
+    found = []
+    for group in groups.values():
+        most = max(len(cell.values) for cell in group)
+        whole = [cell for cell in group if len(cell.values) == most]
+        found.append(min(whole, key=lambda cell: statistics.fmean(cell.values)))
+    return found
+
+
 def panels(cells: Iterable[StudyCell]) -> dict[tuple[str, str], list[StudyCell]]:
     """The cells of each table and workload."""
     found: dict[tuple[str, str], list[StudyCell]] = {}

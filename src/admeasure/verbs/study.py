@@ -24,7 +24,13 @@ from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
 from admeasure.studies.process import serve
 from admeasure.studies.run import run_study
-from admeasure.studies.table import StudyCell, check_measure, export_rows, summary
+from admeasure.studies.table import (
+    StudyCell,
+    best_of_options,
+    check_measure,
+    export_rows,
+    summary,
+)
 
 if TYPE_CHECKING:
     from admeasure.release import Release
@@ -44,6 +50,11 @@ class StudyResults:
     def cells(self) -> list[StudyCell]:
         """Means and deviations over seeds, one cell for each setting."""
         return summary(self.rows, self.measure)
+
+    @property
+    def best(self) -> list[StudyCell]:
+        """The cells with the best options of each mechanism; their labels say which."""
+        return best_of_options(self.cells)
 
     @property
     def failed(self) -> int:
