@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from admeasure.errors import ResourceError
 from admeasure.families.graphical import JunctionTree, Observation, estimate
 from admeasure.families.graphical.structure import junction_tree
-from admeasure.families.graphical.structure.triangulation import eliminated
+from admeasure.families.graphical.structure.junction_tree import maximal
+from admeasure.families.graphical.structure.room import Room
+from admeasure.families.graphical.structure.triangulation import (
+    RULES,
+    adjacency,
+    cliques_of,
+    eliminated,
+)
 
 
 @st.composite
@@ -139,17 +146,16 @@ def test_a_tree_over_the_limit_is_refused_before_any_work():
 
 @given(structures())
 def test_attributes_that_nothing_joins_are_nodes_and_take_no_part(structure):
-    """Elimination grows with the cube of its vertices: a thousand columns without zeros need
-    none of it."""
+    """A thousand columns without zeros need no elimination."""
     levels, cliques = structure
     seen = set()
 
-    def watched(graphs, sizes, rule):
-        seen.add(graphs.shape[-1])
-        return eliminated(graphs, sizes, rule)
+    def watched(neighbours, sizes, rule):
+        seen.add(len(neighbours))
+        return cliques_of(neighbours, sizes, rule)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(junction_tree, "eliminated", watched)
+        patch.setattr(junction_tree, "cliques_of", watched)
         tree = JunctionTree.build(levels, cliques)
     joined = {a for clique in cliques for a in clique if len(clique) > 1}
     assert seen == {len(joined)}
@@ -157,3 +163,83 @@ def test_attributes_that_nothing_joins_are_nodes_and_take_no_part(structure):
     assert {node for node in tree.nodes if len(node) == 1} == {
         (a,) for a in range(len(levels)) if a not in joined
     }
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(structures())
+def test_neighbours_and_matrices_make_the_same_cliques(rule, structure):
+    """The promise of `sizes_with` rests on it: sizes by matrices, trees by neighbours."""
+    levels, cliques = structure
+    graph = adjacency(len(levels), cliques)
+    by_matrix = eliminated(graph[None], levels, rule)[0]
+    near = [set(np.flatnonzero(row).tolist()) for row in graph]
+    by_neighbours = cliques_of(near, levels, rule)
+    assert by_neighbours == [set(np.flatnonzero(row).tolist()) for row in by_matrix]
+
+
+@given(structures())
+def test_maximal_cliques_are_those_that_no_other_one_contains(structure):
+    _, cliques = structure
+    sets = {frozenset(c) for c in cliques}
+    expected = {c for c in sets if not any(c < other for other in sets)}
+    assert maximal(cliques) == tuple(sorted(tuple(sorted(c)) for c in expected))
+
+
+@given(structures())
+def test_edges_are_a_spanning_tree_of_the_most_shared_attributes(structure):
+    """Against Kruskal's: any spanning tree of greatest weight has the same weight."""
+    tree = JunctionTree.build(*structure)
+    sets = [set(node) for node in tree.nodes]
+    group = list(range(len(sets)))
+    most = 0
+    pairs = itertools.combinations(range(len(sets)), 2)
+    for one, two in sorted(pairs, key=lambda p: -len(sets[p[0]] & sets[p[1]])):
+        if group[one] != group[two]:
+            most += len(sets[one] & sets[two])
+            group = [group[one] if g == group[two] else g for g in group]
+    assert sum(len(edge.separator) for edge in tree.edges) == most
+    seen = {0}
+    for edge in tree.edges:
+        assert edge.parent in seen
+        assert edge.child not in seen
+        assert set(edge.separator) == sets[edge.parent] & sets[edge.child]
+        seen.add(edge.child)
+    assert seen == set(range(len(sets)))
+
+
+@given(structures(), structures())
+def test_a_tree_grown_by_many_cliques_at_once_holds_them_and_is_no_larger_than_carried(one, two):
+    levels, cliques = one
+    new = [tuple(sorted({a % len(levels) for a in c})) for c in two[1]]
+    tree = JunctionTree.build(levels, cliques)
+    grown, carried = tree.grown(new), tree
+    for clique in new:
+        carried = carried.carrying(clique)
+    assert holds_running_intersection(grown)
+    assert holds_running_intersection(carried)
+    for clique in [*cliques, *new]:
+        assert any(set(clique) <= set(held) for held in grown.cliques)
+        assert grown.contains(clique)
+        assert carried.contains(clique)
+    assert grown.cells <= carried.cells
+
+
+@given(structures(), st.integers(1, 2000), st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_taken_while_there_is_room_fits_all_together(structure, limit, data):
+    levels, cliques = structure
+    tree = JunctionTree.build(levels, cliques)
+    candidates = [c for r in (1, 2, 3) for c in itertools.combinations(range(len(levels)), r)]
+    room, taken = Room(tree, candidates, limit), []
+    for _ in range(4):
+        left = np.flatnonzero(room.left()).tolist()
+        held = [i for i, c in enumerate(candidates) if tree.grown(taken).contains(c)]
+        assert set(held) <= set(left) or tree.grown(taken).nodes != tree.nodes
+        if not left:
+            break
+        place = data.draw(st.sampled_from(left))
+        taken.append(candidates[place])
+        room.take(place)
+        grown = tree.grown(taken)
+        assert all(grown.contains(c) for c in [*cliques, *taken])
+        assert grown.cells <= max(limit, tree.cells)

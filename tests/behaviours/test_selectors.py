@@ -173,13 +173,13 @@ def test_marginals_that_noise_would_drown_are_not_scored(hopeless, monkeypatch):
     family = GraphicalFamily()
     model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
     scored = []
-    choose = curator.choose
+    in_turn = curator.in_turn
 
-    def heard(score, candidates, rho):
+    def heard(score, candidates, *rest):
         scored.extend(q.columns for q in candidates)
-        return choose(score, candidates, rho)
+        return in_turn(score, candidates, *rest)
 
-    monkeypatch.setattr(curator, "choose", heard)
+    monkeypatch.setattr(curator, "in_turn", heard)
     sigma = 0.03 * len(codes["a"])
     budget = Budget(Zcdp(RICH / 2), Zcdp(Fraction(1 / (2 * sigma**2))))
     weights = even_weights(workload)
@@ -205,6 +205,56 @@ def test_even_weights_are_the_root_of_what_reads_a_marginal_s_columns_on_average
     for r, weight in found.items():
         read = [sum(w for s, w in queries.items() if c in s) for c in r]
         assert weight == pytest.approx(math.sqrt(sum(read) / len(r)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_is_the_best_marginal_again_and_again_among_what_it_does_not_join(seed):
+    """Against scores and a forest worked out one by one."""
+    codes = random_codes(seed)
+    workload = Workload([Marginal(s) for s in combinations("abcd", 2)])
+    curator = curator_of(codes)
+    family = GraphicalFamily()
+    model = family.update(
+        family.init(curator.domain), curator.measure([Marginal((c,)) for c in "abcd"], RICH)
+    )
+    weights, sigma = dict.fromkeys(workload.closure(), 1.0), 0.5
+    budget = Budget(Zcdp(RICH / 2), Zcdp(Fraction(3 / (2 * sigma**2))))
+    selector = ExpectedImprovement(family, weights, batch=3)
+    chosen = [q.columns for q in selector.select(curator, workload, model, budget)]
+    scores = {}
+    for r in weights:
+        (believed,) = model.marginals([r])
+        noise = math.sqrt(2 / math.pi) * sigma * believed.size
+        scores[r] = np.abs(exact(codes, r) - believed).sum() - noise
+    group = {c: {c} for c in "abcd"}
+    expected = []
+    for _ in range(3):
+        apart = [r for r in scores if len({id(group[c]) for c in r}) == len(r)]
+        best = max((r for r in apart if r not in expected), key=lambda r: scores[r])
+        expected.append(best)
+        joined = set().union(*(group[c] for c in best))
+        group |= dict.fromkeys(joined, joined)
+    assert chosen == expected
+
+
+def test_a_batch_stays_within_the_size_limit_all_together():
+    """Six columns of eight levels; three pairs fit a tree of 200 cells, and no fourth beside."""
+    levels = dict.fromkeys("abcdef", 8)
+    rng = np.random.default_rng(0)
+    curator = curator_of({c: rng.integers(0, 8, 300) for c in levels}, levels)
+    workload = Workload([Marginal(s) for s in combinations("abcdef", 2)])
+    family = GraphicalFamily(max_megabytes=200 * 8 / 2**20)
+    model = family.update(
+        family.init(curator.domain), curator.measure([Marginal((c,)) for c in levels], RICH)
+    )
+    weights = dict.fromkeys(workload.marginals(), 1.0)
+    selector = ExpectedImprovement(family, weights, Penalty(0.0), batch=5)
+    cost = curator.remaining / 2
+    chosen = [q.columns for q in selector.select(curator, workload, model, Budget(cost, cost))]
+    grown = family.holding(model, chosen)
+    assert 2 <= len(chosen) <= 3
+    assert grown.core.tree.cells <= 200
+    assert all(grown.core.tree.contains(grown.clique(r)) for r in chosen)
 
 
 def test_the_weights_of_the_workload_decide_between_equally_bad_answers():

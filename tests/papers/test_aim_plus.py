@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from scipy import optimize, stats
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
-from admeasure.mechanisms.aim_plus import AimPlus, measured_part
+from admeasure.mechanisms.aim_plus import AimPlus, batch_of, measured_part
 from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -144,6 +145,48 @@ def test_pieces_can_be_left_out(left_out):
     assert curator.remaining.rho == 0
     last = curator.journal.events[-1]
     assert last["event"] == "measure"
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_in_batches_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
+    mechanism = AimPlus(batch=3)
+    curator = run(mechanism, neighbours=neighbours)
+    assert curator.remaining.rho == 0
+    events = [e for e in curator.journal.events if e["event"] != "intent"]
+    kinds = "".join(e["event"][0] for e in events)
+    rounds = re.fullmatch(r"mmmmm((?:c{1,3}m{1,3})+)(m*)", kinds)
+    assert rounds
+    first = 4 * RHO * (1 - Fraction(0.3)) / (8 * len(LEVELS))
+    alpha = Fraction(measured_part(curator.domain, parse_workload("all-3way", curator.domain)))
+    assert Fraction(events[5]["rho"]) == first * (1 - alpha)
+    for choices, measured in re.findall(r"(c+)(m+)", rounds[1])[:-1]:
+        assert len(choices) == len(measured)
+
+
+def test_a_round_of_a_batch_measures_what_it_chose_and_joins_no_columns_twice():
+    curator = run(AimPlus(batch=3), "all-2way")
+    events = [e for e in curator.journal.events if e["event"] != "intent"]
+    sets = [
+        tuple((e["chosen"][0] if e["event"] == "choose" else e["query"])["columns"]) for e in events
+    ]
+    kinds = "".join(e["event"][0] for e in events)
+    rounds = list(re.finditer("c+", kinds))
+    assert max(len(r[0]) for r in rounds) == 3
+    for r in rounds:
+        chosen = sets[r.start() : r.end()]
+        assert sets[r.end() : r.end() + len(chosen)] == chosen
+        assert len(set(chosen)) == len(chosen)
+        pairs = [c for c in chosen if len(c) == 2]
+        assert not pairs or len(pairs) < len({c for pair in pairs for c in pair})  # a forest
+
+
+def test_the_batch_follows_from_the_columns_alone_and_up_to_48_it_is_one():
+    for columns, expected in ((2, 1), (48, 1), (49, 4), (100, 8), (200, 16), (500, 41)):
+        domain = Schema.coded("toy", {f"c{i}": 2 for i in range(columns)}).domain
+        assert batch_of(domain) == expected
+    for bad in (0, -1):
+        with pytest.raises(UsageError, match="batch must be at least 1"):
+            AimPlus(batch=bad)
 
 
 def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():

@@ -306,7 +306,8 @@ QUESTIONS = [
 def evidence_of(mechanism: str, rho: Fraction, seed: int, workload: str) -> Evidence:
     curator = Curator(SOURCE, Ledger(rho), SeededNoise(seed))
     parsed = parse_workload(workload, SCHEMA.domain)
-    outcome = build(mechanism).run(curator, parsed, ())
+    name, *options = mechanism.split(":")
+    outcome = build(name, dict(o.split("=") for o in options)).run(curator, parsed, ())
     measured = tuple(
         Measurement(from_record(e["query"]), unpack(e["values"]), e["sigma"])
         for e in curator.journal.events
@@ -323,6 +324,7 @@ def evidence_of(mechanism: str, rho: Fraction, seed: int, workload: str) -> Evid
     [
         ("aim", 150),
         ("aim-plus", 60),
+        ("aim-plus:batch=3", 30),
         ("mst", 60),
         ("privbayes", 60),
         ("gaussian", 60),

@@ -19,6 +19,7 @@ from admeasure.workload import Workload, parse_workload
 OPTIONS: dict[str, dict[str, str]] = {
     "aim": {"rounds": "4"},
     "aim-plus": {"rounds": "4"},
+    "aim-plus in batches": {"rounds": "4", "batch": "2"},
     "mwem": {"rounds": "2", "passes": "2"},
     "mwem-pgm": {"rounds": "2"},
     "mwem-rp": {"rounds": "2", "product-rows": "16", "steps": "25"},
@@ -54,7 +55,7 @@ def _workload(mechanism: Mechanism, schema: Schema) -> Workload:
 
 
 def _small(name: str, schema: Schema) -> Mechanism:
-    mechanism = build(name, OPTIONS.get(name, {}))
+    mechanism = build(name.split()[0], OPTIONS.get(name, {}))
     if isinstance(mechanism, LearnsFromPublic):
         rng = np.random.default_rng(0)
         codes = {c: rng.integers(0, schema.domain[c], 30) for c in schema.domain.columns}

@@ -13,9 +13,14 @@ out (docs/explanations/aim.md has what they do to the error):
 - measured effects are shrunk towards what smaller marginals predict, in every fit
   (`families/graphical/estimation/shrinkage.py`).
 
-Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho. The
-score moves by the rows that a person changes (both relations) times the largest weight. Shares,
-penalties and shrinkage are functions of what was released.
+Of more than 48 columns a round chooses several marginals by one set of scores, a batch, and fits
+once. What is on offer for the next of them is a function of the choices before it and of public
+sizes (`Curator.in_turn`).
+
+Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
+choices of a batch rho/k each of what the round has for choosing, its measurements alike. The score
+moves by the rows that a person changes (both relations) times the largest weight, for each choice.
+Shares, penalties and shrinkage are functions of what was released.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -34,7 +40,7 @@ from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass
 from admeasure.parts.annealing import Annealing
 from admeasure.planning import forecast
-from admeasure.planning.division import ONE_WAY, Division
+from admeasure.planning.division import ONE_WAY, ROUNDS, Division
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -46,6 +52,11 @@ from admeasure.workload import Workload
 
 AGAIN = "all that the model holds once more, together, with what the rounds leave"
 PER_COLUMN = 8
+ONE_BY_ONE, COLUMNS_A_CHOICE = 48, 12
+"""Up to so many columns a round chooses one marginal; of more, one for each so many columns."""
+DEARER = 4
+"""How many times what a round of one costs each choice of a batch costs at first, with what it
+measures: of many columns that leaves about two choices a column."""
 HOPELESS = 0.5
 """The part of the table that a marginal's penalty may be at most for it to be scored."""
 MOST_MEASURED = 0.9
@@ -69,6 +80,11 @@ def measured_part(domain: Domain, workload: Workload) -> float:
     return min(MOST_MEASURED, 1 / (1 + (GUMBEL / (HALF_NORMAL * cells)) ** (2 / 3)))
 
 
+def batch_of(domain: Domain) -> int:
+    """How many marginals a round chooses: a public rule."""
+    return 1 if len(domain) <= ONE_BY_ONE else len(domain) // COLUMNS_A_CHOICE
+
+
 @dataclass(frozen=True)
 class AimPlus:
     """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
@@ -82,7 +98,9 @@ class AimPlus:
     more than so many times the expected L1 norm of noise.
     `patience`: after so many such rounds in a row the last pass gets what is left.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
-    With alpha 0.9 and 0, 1, 4, 1, any and "no" it is `aim` but for weights, `HOPELESS` and
+    `batch`: how many marginals a round chooses, each at four times the cost of a round of one; the
+    size limit is divided by it. By default one up to 48 columns, then one for each 12.
+    With alpha 0.9 and 0, 1, 4, 1, any, "no" and 1 it is `aim` but for weights, `HOPELESS` and
     `PER_COLUMN`.
     """
 
@@ -95,36 +113,37 @@ class AimPlus:
     threshold: float = 0.6
     patience: int = 3
     shrink: Shrink = "rounds"
+    batch: int | None = None
 
     name: ClassVar[str] = "aim-plus"
     summary: ClassVar[str] = "aim with shrunk fits and a last pass over all that its model holds"
 
     def __post_init__(self) -> None:
-        _ = self._annealing(MOST_MEASURED)  # refuses options out of range
+        _ = self._annealing(MOST_MEASURED, 1)  # refuses options out of range
         if not 0 <= self.penalty < float("inf"):
             raise UsageError(f"aim-plus: penalty must not be negative; it is {self.penalty}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self._annealing(MOST_MEASURED).check(domain, workload, zeros)
+        self._annealing(MOST_MEASURED, batch_of(domain)).check(domain, workload, zeros)
 
     def needs(self, domain: Domain, workload: Workload) -> float:
-        return self._annealing(MOST_MEASURED).needs(domain)
+        return self._annealing(MOST_MEASURED, batch_of(domain)).needs(domain)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        annealing = self._annealing(measured_part(domain, workload))
+        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
         return annealing.divide(domain, workload, unit, budget)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        annealing = self._annealing(measured_part(domain, workload))
+        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
         return annealing.plan(domain, workload, unit, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, budget = curator.domain, curator.budget
-        annealing = self._annealing(measured_part(domain, workload))
+        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
         division = annealing.divide(domain, workload, curator.unit, budget)
         schedule = annealing.schedule(domain, budget)
         weights = even_weights(workload)
@@ -137,7 +156,7 @@ class AimPlus:
         # What is kept will be divided among about three sets a column.
         ahead = division.total(AGAIN) / (3 * len(domain))
         penalty = Penalty(self.penalty, ahead=ahead, hopeless=HOPELESS)
-        selector = ExpectedImprovement(family, weights, penalty, self.final_pass)
+        selector = ExpectedImprovement(family, weights, penalty, self.final_pass, annealing.batch)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
             log += done.answers
@@ -145,16 +164,18 @@ class AimPlus:
 
         last = final_pass.again(curator, workload, model, log)
         model = family.polished(model, [*log, *last])
-        selections = selector.evidence(log, model)
+        most = division.total(ROUNDS) * (1 - Fraction(annealing.alpha))
+        selections = selector.evidence(log, model, most)
         notes = forecast.unmeasured(domain, workload)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
-    def _annealing(self, alpha: float) -> Annealing:
-        """The schedule with the `alpha` that was given, or else this one."""
+    def _annealing(self, alpha: float, batch: int) -> Annealing:
+        """The schedule with the `alpha` and the `batch` that were given, or else these."""
+        batch = batch if self.batch is None else self.batch
         return Annealing(
             self.name,
             AGAIN,
-            GraphicalFamily(self.max_megabytes, self.shrink),
+            GraphicalFamily(self.max_megabytes / max(1, batch), self.shrink),
             self.rounds,
             alpha if self.alpha is None else self.alpha,
             self.final_pass,
@@ -162,4 +183,6 @@ class AimPlus:
             self.threshold,
             self.patience,
             PER_COLUMN,
+            batch,
+            DEARER if batch > 1 else 1,
         )

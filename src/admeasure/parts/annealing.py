@@ -31,7 +31,8 @@ class Annealing:
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise. `patience`: after so many such rounds in
     a row the last pass, where there is one, gets what is left. T is `rounds`, or else `per_column`
-    for each column. The paper's are the defaults.
+    for each column. `batch`: how many marginals a round chooses and measures; `dearer`: what each
+    of them costs at first, in units of ρ/T. The paper's are the defaults.
     """
 
     who: str
@@ -44,6 +45,8 @@ class Annealing:
     threshold: float = 1.0
     patience: int | None = None
     per_column: int = 16
+    batch: int = 1
+    dearer: int = 1
 
     def __post_init__(self) -> None:
         most = self.family.max_megabytes
@@ -51,6 +54,7 @@ class Annealing:
             "alpha must lie between 0 and 1": (self.alpha, 0 < self.alpha < 1),
             "final-pass must be from 0 to below 1": (self.final_pass, 0 <= self.final_pass < 1),
             "max-megabytes must be positive": (most, most > 0),
+            "batch must be at least 1": (self.batch, self.batch >= 1),
             "growth must be at least 2": (self.growth, self.growth >= 2),
             "threshold must not be negative": (self.threshold, self.threshold >= 0),
             "patience must be at least 1": (
@@ -92,8 +96,8 @@ class Annealing:
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         division = self.divide(domain, workload, unit, budget)
-        left, each = division.total(ROUNDS), self.first(domain, budget)
-        last = left * Fraction(self.alpha) / self.growth
+        left, each = division.total(ROUNDS), self.first(domain, budget) * (self.batch * self.dearer)
+        last = left * Fraction(self.alpha) / self.growth / self.batch
         fewest = forecast.fewest_rounds(left, each, self.growth)
         if division.total(self.again):
             fewest = min(fewest, self.patience or fewest)
@@ -111,7 +115,7 @@ class Annealing:
         """Rounds until nothing is left but what the last pass is to have."""
         keep = budget * Fraction(self.final_pass)
         return Annealed(
-            self.first(domain, budget),
+            self.first(domain, budget) * (self.batch * self.dearer),
             Fraction(self.alpha),
             keep,
             self.growth,
@@ -120,8 +124,8 @@ class Annealing:
         )
 
     def first(self, domain: Domain, budget: Cost) -> Cost:
-        """ρ/T of what is not kept: what the first rounds cost, σ_0 and ε_0 of lines 4 and 9 of the
-        paper's Algorithm 4 in one number."""
+        """ρ/T of what is not kept: what a one-way marginal and the first rounds cost, σ_0 and ε_0
+        of lines 4 and 9 of the paper's Algorithm 4 in one number."""
         return (
             budget
             * (1 - Fraction(self.final_pass))

@@ -7,7 +7,8 @@ a step that is replayed reads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final, overload
 
 import numpy as np
 
@@ -87,3 +88,23 @@ class StepCounts:
                 break
             batch.append(columns)
         return batch
+
+
+@dataclass(frozen=True)
+class CountedTables(Sequence[np.ndarray]):
+    """Exact counts of marginals, each read when it is asked for: all of them may be too many."""
+
+    counts: StepCounts
+    marginals: Sequence[Columns]
+
+    def __len__(self) -> int:
+        return len(self.marginals)
+
+    @overload
+    def __getitem__(self, place: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
+    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
+        if isinstance(place, slice):
+            return [self.counts.of(columns) for columns in self.marginals[place]]
+        return self.counts.of(self.marginals[place])

@@ -14,6 +14,10 @@ used:
 - `top_k`: k such choices without replacement, which is the law of one-shot Gumbel noise and
   top-k (Durfee and Rogers 2019, Lemma 4.2). Charged: rho, each choice with rho/k. The order of
   the result is not released.
+- `in_turn`: at most k choices, each by the exponential mechanism with rho/k, by one score, among
+  what a public rule leaves on offer: a function of the candidates and of earlier choices, all of
+  them released. So the k choices are an adaptive composition of k mechanisms, each rho/k-zCDP (Bun
+  and Steinke 2016, Lemma 2.3). Charged: rho/k for each choice that is made.
 - `flip`: one choice by permute and flip with the same exponent. It is ε-DP but not ε-bounded-range,
   so no more than ε²/2-zCDP is known of it (Bun and Steinke 2016, Proposition 1.4). Charged: rho,
   with ε = sqrt(2 rho) rounded down; for the same rho `choose` may use twice that ε.
@@ -29,12 +33,10 @@ row for each person it is public by definition and `rows` gives it exactly.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeGuard, overload
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -42,15 +44,17 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost, Number, as_cost
-from admeasure.privacy.counts import KeptCounts, StepCounts
+from admeasure.privacy.counts import CountedTables, KeptCounts, StepCounts
 from admeasure.privacy.found_levels import FoundLevels
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
+from admeasure.privacy.offer import Among, OnOffer
 from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.recoded import Recoded
 from admeasure.privacy.scores import grouped
 from admeasure.privacy.scores.score import Block, Score, StreamedScore
+from admeasure.privacy.statistic import NoisyStatistic, Statistic
 from admeasure.privacy.truth import USUAL, ExactAnswers, Memory, of_cells
 from admeasure.queries import (
     Cell,
@@ -67,31 +71,6 @@ from admeasure.unit import Unit
 
 if TYPE_CHECKING:
     from admeasure.sources import HoldsTexts, Source
-
-
-class Statistic(Protocol):
-    """Integers computed from marginals, of a known sensitivity; `str` says what they are."""
-
-    @property
-    def marginals(self) -> Sequence[Columns]:
-        """What is read of the table."""
-        ...
-
-    def l2_squared(self, unit: Unit) -> int:
-        """A bound on the squared L2 distance of the integers of neighbours."""
-        ...
-
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """The integers, from exact counts."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyStatistic:
-    """A statistic with noise of scale sigma in every number: safe to publish."""
-
-    values: np.ndarray
-    sigma: float
 
 
 class Curator:
@@ -190,24 +169,65 @@ class Curator:
         cost = as_cost(cost)
         epsilon = (cost / k).epsilon_of_choice()
         delta = score.sensitivity(self.unit)
-        asked = {
+        asked: Event = {
             "event": "choose",
             "k": k,
             **cost.to_record(),
             "epsilon": epsilon,
             "sensitivity": delta,
             "candidates": len(candidates),
-            "among": _digest(candidates),
+            "among": Among(candidates).all,
         }
-        self.ledger.charge(cost, f"choice of {k} among {len(candidates)} candidates")
-        self._known.clear()
-        event = self.journal.next_recorded(asked)
+        event = self._chosen_before(asked, cost)
         if event is None:
             with self.journal.drawing(asked, room=k * _longest_record(self.domain)):
                 found = self._race(score, candidates, k, Fraction(epsilon) / (2 * delta))
                 chosen = [to_record(query) for query in found]
             event = self.journal.record(asked, {"chosen": chosen})
         return tuple(from_record(record) for record in event["chosen"])
+
+    def in_turn(
+        self, score: Score, candidates: Sequence[Query], k: int, cost: Cost | Number, offer: OnOffer
+    ) -> tuple[Query, ...]:
+        """Choose up to k of the candidates one after another, while any is on offer. The score has
+        one integer for each of them; the table is read once for all choices."""
+        each = as_cost(cost) / k
+        epsilon, delta = each.epsilon_of_choice(), score.sensitivity(self.unit)
+        place = {query: i for i, query in enumerate(candidates)}
+        among, blocks = Among(candidates), list[Block]()
+        chosen: list[Query] = []
+        while len(chosen) < k and (on_offer := np.asarray(offer.left(), dtype=bool)).any():
+            asked: Event = {
+                "event": "choose",
+                "k": 1,
+                **each.to_record(),
+                "epsilon": epsilon,
+                "sensitivity": delta,
+                "candidates": int(on_offer.sum()),
+                "among": among.part(on_offer),
+            }
+            event = self._chosen_before(asked, each)
+            if event is None:
+                with self.journal.drawing(asked, room=_longest_record(self.domain)):
+                    blocks = blocks or list(self._blocks(score, candidates))
+                    race, start = self._noise.race(Fraction(epsilon) / (2 * delta), 1), 0
+                    for block in blocks:
+                        end = start + block.scores.size
+                        race.add(block.scores, np.flatnonzero(~on_offer[start:end]))
+                        start = end
+                    (pick,) = race.result()
+                    found = [to_record(candidates[pick])]
+                event = self.journal.record(asked, {"chosen": found})
+            chosen.append(from_record(event["chosen"][0]))
+            offer.take(place[chosen[-1]])
+        return tuple(chosen)
+
+    def _chosen_before(self, asked: Event, cost: Cost) -> Event | None:
+        """Charge for a choice; what it came to where it is replayed."""
+        what = f"choice of {asked['k']} among {asked['candidates']} candidates"
+        self.ledger.charge(cost, what)
+        self._known.clear()
+        return self.journal.next_recorded(asked)
 
     def flip(self, score: Score, candidates: Sequence[Query], cost: Cost | Number) -> Query:
         """Choose one of what the candidates offer, by permute and flip."""
@@ -220,7 +240,7 @@ class Curator:
             "epsilon": epsilon,
             "sensitivity": delta,
             "candidates": len(candidates),
-            "among": _digest(candidates),
+            "among": Among(candidates).all,
         }
         self.ledger.charge(cost, f"choice of 1 among {len(candidates)} candidates, by coins")
         self._known.clear()
@@ -253,7 +273,7 @@ class Curator:
         self.ledger.charge(cost, str(statistic))
         event = self.journal.next_recorded(asked)
         if event is None:
-            tables = _Tables(self._kept.of_step(statistic.marginals), statistic.marginals)
+            tables = CountedTables(self._kept.of_step(statistic.marginals), statistic.marginals)
             exact = np.asarray(statistic.of(tables), dtype=np.int64)
             event = self._noised(asked, exact, sigma)
         return NoisyStatistic(unpack(event["values"]), sigma)
@@ -357,26 +377,6 @@ class Curator:
         return [counts.of(columns) for columns in marginals]
 
 
-@dataclass(frozen=True)
-class _Tables(Sequence[np.ndarray]):
-    """Exact counts of marginals, each read when it is asked for: all of them may be too many."""
-
-    counts: StepCounts
-    marginals: Sequence[Columns]
-
-    def __len__(self) -> int:
-        return len(self.marginals)
-
-    @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
-        if isinstance(place, slice):
-            return [self.counts.of(columns) for columns in self.marginals[place]]
-        return self.counts.of(self.marginals[place])
-
-
 def _holds_texts(source: Source) -> TypeGuard[HoldsTexts]:
     return hasattr(source, "texts")
 
@@ -384,8 +384,3 @@ def _holds_texts(source: Source) -> TypeGuard[HoldsTexts]:
 def _longest_record(domain: Domain) -> int:
     """Bytes that no record of one chosen query passes: every column, each with a code."""
     return 128 + sum(len(json.dumps(column)) + 32 for column in domain.columns)
-
-
-def _digest(candidates: Sequence[Query]) -> str:
-    text = "\n".join(map(repr, candidates))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -17,6 +17,9 @@ from admeasure.families import HALF_NORMAL
 from admeasure.loop import Budget, Round
 from admeasure.privacy.cost import Cost
 
+DULL = 0.1
+"""The part of a batch that taught little for the round to count as one that did."""
+
 
 @dataclass(frozen=True)
 class Annealed:
@@ -44,7 +47,7 @@ class Annealed:
         each, dull = self.first, 0
         if last is not None:
             each = last.budget.select + last.budget.measure
-            if _moved(last) <= self.threshold * _noise(last):
+            if _dull(last, self.threshold) >= DULL:
                 each, dull = each * self.growth, last.budget.dull + 1
         if dull == self.patience:
             return None
@@ -53,16 +56,13 @@ class Annealed:
         return Budget(each * (1 - self.alpha), each * self.alpha, dull)
 
 
-def _moved(last: Round[Any]) -> float:
-    """||M_rt(p_t) - M_rt(p_{t-1})||_1: what the round changed of what it measured."""
-    (measured,) = last.answers
-    query = measured.query
-    (after,) = map(query.answer, last.after.marginals([query.columns]))
-    (before,) = map(query.answer, last.before.marginals([query.columns]))
-    return float(np.abs(after - before).sum())
-
-
-def _noise(last: Round[Any]) -> float:
-    """sqrt(2/π) σ_t n_rt: the expected L1 norm of the round's noise."""
-    (measured,) = last.answers
-    return HALF_NORMAL * measured.sigma * measured.values.size
+def _dull(last: Round[Any], threshold: float) -> float:
+    """The part of what the round measured that moved by no more than `threshold` times the expected
+    L1 norm of noise: ||M_rt(p_t) - M_rt(p_{t-1})||_1 against sqrt(2/π) σ_t n_rt."""
+    sets = [m.query.columns for m in last.answers]
+    tables = zip(last.after.marginals(sets), last.before.marginals(sets), strict=True)
+    dull = 0
+    for m, (after, before) in zip(last.answers, tables, strict=True):
+        moved = float(np.abs(m.query.answer(after) - m.query.answer(before)).sum())
+        dull += moved <= threshold * HALF_NORMAL * m.sigma * m.values.size
+    return dull / len(last.answers)

@@ -1,7 +1,8 @@
 """AIM's selection: the marginal that promises the largest improvement for the workload.
 
 McKenna, Mullins, Sheldon and Miklau (2022), Algorithm 4, lines 12 to 14. Letters: W_+ the downward
-closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of the round.
+closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of the round. A round may
+choose several marginals by one set of scores, a batch (docs/aim.md).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,15 +22,19 @@ from admeasure.loop import Budget
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
+from admeasure.privacy.offer import OnOffer
 from admeasure.privacy.scores.whole import WEIGHT_GRID, MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
+from admeasure.selectors.forest import Forest
+from admeasure.selectors.passed_over import Looked, MadeChoice, PassedOver
 from admeasure.workload import Workload
 
 MAX_CELLS = 50_000_000
 MAX_CANDIDATES = 5_000
-"""What one round may score, by public rules: of more candidates a round looks at this many, others
-in each round; of more cells at the smallest marginals."""
+"""What a round may score for each marginal that it chooses, and what it may score in all, by public
+rules: of more candidates a round looks at this many, others in each round; of more cells at the
+smallest marginals."""
 
 
 def closure_weights(workload: Workload) -> dict[Columns, float]:
@@ -74,36 +80,13 @@ class SizedFamily(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """One round of selection, as far as the bounds of section 5 need it."""
+@runtime_checkable
+class RoomyFamily(SizedFamily, Protocol):
+    """One that can say what fits together."""
 
-    chosen: Columns
-    believed: np.ndarray
-    weights: dict[Columns, float]
-    sensitivity: float
-    sigma: float
-    penalty: float
-    epsilon: float
-
-    def leaves(self, r: Columns, cells: int, moved: float) -> float:
-        """About what Theorem 4 will say of r's error, where the model moved by `moved` on r_t.
-
-        Says which round to keep for r, nothing else.
-        """
-        w_r, w_t = self.weights[r], self.weights[self.chosen]
-        excess = w_t * (moved - self.penalty * self.believed.size)
-        passed_over = 2 * self.sensitivity / self.epsilon * math.log(40 * len(self.weights))
-        return max(0.0, excess + passed_over) / w_r + self.penalty * cells
-
-
-@dataclass(frozen=True, eq=False)
-class _Considered:
-    """The round whose selection says most about a candidate, and what the model answered then."""
-
-    round: int
-    answer: np.ndarray
-    leaves: float
+    def room(self, model: Any, candidates: Sequence[Columns], share: float) -> OnOffer:
+        """Which candidates still fit while some are taken."""
+        ...
 
 
 @dataclass(eq=False)
@@ -118,18 +101,20 @@ class ExpectedImprovement:
     `weights` is w_r over W_+. Their maximum over a round's candidates, times the rows that a person
     changes, is the score's sensitivity; the penalty does not depend on the table and adds nothing.
 
-    The object remembers for the confidence bounds one round in which each candidate was considered
-    and what the model answered then. Every round's bound holds with the part of the error
-    probability that the round is given, so the choice of round is free.
+    `batch`: how many marginals a round chooses, one after another by the same scores; what is on
+    offer next depends on the choices before it alone: what they do not join (`Forest`) and what
+    still fits beside them. Each choice gets the same part of what the round has for choosing.
+
+    The object remembers for the confidence bounds one choice for which each candidate was
+    considered and what the model answered then (`PassedOver`).
     """
 
     family: SizedFamily
     weights: dict[Columns, float]
     penalty: Penalty = Penalty()
     kept: float = 0.0
-    _choices: list[_Choice] = field(default_factory=list)
-    _considered: dict[Columns, _Considered] = field(default_factory=dict)
-    _open: dict[Columns, np.ndarray] = field(default_factory=dict)
+    batch: int = 1
+    _passed_over: PassedOver = field(default_factory=PassedOver)
 
     def select(
         self,
@@ -138,89 +123,124 @@ class ExpectedImprovement:
         model: Model,
         budget: Budget,
     ) -> Sequence[Query]:
-        self._remember(model)
-        domain, left = curator.domain, curator.remaining - budget.select - budget.measure
-        used = (1 - left.ratio(curator.budget)) / (1 - self.kept)
+        self._passed_over.learnt(model)
+        left = curator.remaining - budget.select - budget.measure
+        used = float((1 - left.ratio(curator.budget)) / (1 - self.kept))
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows
-        per_cell = self.penalty.per_cell(budget.measure, l2_squared)
-        noise = {r: per_cell * domain.cells(r) for r in self.weights}
-        candidates = self._candidates(model, noise, float(used))
+        per_cell = self.penalty.per_cell(budget.measure / self.batch, l2_squared)
+        candidates = self._candidates(model, per_cell, used)
+        answers = model.marginals(candidates)
         score = MarginalError(
-            answers=dict(zip(candidates, model.marginals(candidates), strict=True)),
-            penalty=noise,
+            answers=dict(zip(candidates, answers, strict=True)),
+            penalty={r: per_cell * self._cells[r] for r in candidates},
             weights={r: self.weights[r] for r in candidates},
         )
-        chosen = curator.choose(score, [Marginal(r) for r in candidates], budget.select).columns
-        self._open = dict(score.answers)
-        self._choices.append(
-            _Choice(
-                chosen=chosen,
-                believed=score.answers[chosen],
-                weights={r: float(score.weight(r)) for r in candidates},
-                sensitivity=float(curator.unit.rows_changed * WEIGHT_GRID),
-                sigma=budget.measure.sigma(l2_squared),
-                penalty=per_cell,
-                epsilon=budget.select.epsilon_of_choice(),
+        offer = _Watched(self._offer(model, candidates, used))
+        queries = [self._queries[r] for r in candidates]
+        chosen = curator.in_turn(score, queries, self.batch, budget.select, offer)
+        self._passed_over.looked(
+            Looked(
+                candidates,
+                np.concatenate([np.ravel(table) for table in answers]),
+                np.array([table.size for table in answers], dtype=np.intp),
+                np.array([score.weight(r) for r in candidates], dtype=float),
+                [
+                    (
+                        MadeChoice(
+                            chosen=query.columns,
+                            believed=score.answers[query.columns],
+                            weight=float(score.weight(query.columns)),
+                            candidates=int(on_offer.sum()),
+                            sensitivity=float(curator.unit.rows_changed * WEIGHT_GRID),
+                            sigma=(budget.measure / len(chosen)).sigma(l2_squared),
+                            penalty=per_cell,
+                            epsilon=(budget.select / self.batch).epsilon_of_choice(),
+                        ),
+                        on_offer,
+                    )
+                    for query, on_offer in zip(chosen, offer.seen, strict=False)
+                ],
             )
         )
-        return [Marginal(chosen)]
+        return chosen
 
-    def _remember(self, after: Model) -> None:
-        """For each candidate of the last round, keep that round or the one kept so far."""
-        if not self._open:
-            return
-        t, choice = len(self._choices) - 1, self._choices[-1]
-        (now,) = after.marginals([choice.chosen])
-        moved = float(np.abs(now - choice.believed).sum())
-        for r, answer in self._open.items():
-            leaves = choice.leaves(r, answer.size, moved)
-            kept = self._considered.get(r)
-            if kept is not None and kept.leaves < leaves:
-                # The older round says more of the older model; the way to this one counts too.
-                way = float(np.abs(answer - kept.answer).sum())
-                if kept.leaves + way < leaves:
-                    continue
-            self._considered[r] = _Considered(t, answer, leaves)
-        self._open = {}
+    def _offer(self, model: Model, candidates: Sequence[Columns], used: float) -> OnOffer:
+        if self.batch == 1:
+            return _Everything(len(candidates))
+        assert isinstance(self.family, RoomyFamily)
+        return _Both(Forest(candidates), self.family.room(model, candidates, used))
 
-    def _candidates(self, model: Model, noise: dict[Columns, float], used: float) -> list[Columns]:
+    @cached_property
+    def _cells(self) -> dict[Columns, int]:
+        return {}
+
+    @cached_property
+    def _queries(self) -> dict[Columns, Query]:
+        return {r: Marginal(r) for r in self.weights}
+
+    def _candidates(self, model: Model, per_cell: float, used: float) -> list[Columns]:
         """C_t of line 13, less what noise would drown."""
-        hopeful = [r for r in self.weights if noise[r] <= self.penalty.hopeless * model.total]
-        hopeful = hopeful or [min(self.weights, key=lambda r: noise[r])]
-        if len(hopeful) > MAX_CANDIDATES:
-            hopeful = random.Random(len(self._choices)).sample(hopeful, MAX_CANDIDATES)
-        fitting = sorted(self.family.fitting(model, hopeful, used), key=model.domain.cells)
-        cells = np.cumsum([model.domain.cells(r) for r in fitting])
+        if not self._cells:
+            self._cells.update({r: model.domain.cells(r) for r in self.weights})
+        most = self.penalty.hopeless * model.total
+        hopeful = [r for r, cells in self._cells.items() if per_cell * cells <= most]
+        hopeful = hopeful or [min(self._cells, key=self._cells.__getitem__)]
+        if len(hopeful) > MAX_CANDIDATES * self.batch:
+            chance = random.Random(self._passed_over.choices)
+            hopeful = chance.sample(hopeful, MAX_CANDIDATES * self.batch)
+        fitting = sorted(self.family.fitting(model, hopeful, used), key=self._cells.__getitem__)
+        cells = np.cumsum([self._cells[r] for r in fitting])
         return fitting[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
 
-    def evidence(self, measured: Sequence[Measurement], final: Model) -> tuple[Selection, ...]:
+    def evidence(
+        self, measured: Sequence[Measurement], final: Model, most: Cost | None = None
+    ) -> tuple[Selection, ...]:
         """What the selections say about marginals that no measurement covers.
 
-        `measured`: everything measured, the selected marginals last and in order.
+        `measured`: everything measured, the selected marginals last and in order. `most`: what all
+        choices could have cost, where a run may stop with some of that left.
         """
-        self._remember(final)
-        covered = [set(m.query.columns) for m in measured]
-        open_ = [r for r in self._considered if not any(c.issuperset(r) for c in covered)]
-        now = dict(zip(open_, final.marginals(open_), strict=True))
-        distances: list[dict[Columns, float]] = [{} for _ in self._choices]
-        for r in open_:
-            kept = self._considered[r]
-            distances[kept.round][r] = float(np.abs(now[r] - kept.answer).sum())
-        answered = measured[len(measured) - len(self._choices) :]
-        cost = sum(c.epsilon**2 for c in self._choices)
-        return tuple(
-            Selection(
-                chosen=c.chosen,
-                candidates=len(c.weights),
-                weights={r: c.weights[r] for r in {c.chosen, *distances[t]}},
-                distances=distances[t],
-                sigma=c.sigma,
-                penalty=c.penalty,
-                epsilon=c.epsilon,
-                sensitivity=c.sensitivity,
-                estimated=float(np.abs(c.believed - answered[t].values).sum()),
-                share=c.epsilon**2 / cost,
-            )
-            for t, c in enumerate(self._choices)
-            if distances[t]
-        )
+        return self._passed_over.evidence(measured, final, most)
+
+
+@dataclass(frozen=True)
+class _Everything:
+    """All of so many candidates, for one choice."""
+
+    candidates: int
+
+    def left(self) -> np.ndarray:
+        return np.ones(self.candidates, dtype=bool)
+
+    def take(self, place: int) -> None:
+        del place
+
+
+@dataclass(frozen=True)
+class _Both:
+    """What two rules leave on offer."""
+
+    one: OnOffer
+    two: OnOffer
+
+    def left(self) -> np.ndarray:
+        return self.one.left() & self.two.left()
+
+    def take(self, place: int) -> None:
+        self.one.take(place)
+        self.two.take(place)
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """A rule, and what it left on offer for each choice."""
+
+    rule: OnOffer
+    seen: list[np.ndarray] = field(default_factory=list)
+
+    def left(self) -> np.ndarray:
+        self.seen.append(self.rule.left())
+        return self.seen[-1]
+
+    def take(self, place: int) -> None:
+        self.rule.take(place)

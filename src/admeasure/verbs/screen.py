@@ -30,10 +30,11 @@ from admeasure.domain import Domain
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.privacy.best_mixture import BestMixtureError
 from admeasure.privacy.cost import Cost, budget_of
-from admeasure.privacy.curator import Curator, NoisyStatistic
+from admeasure.privacy.curator import Curator
 from admeasure.privacy.events import Event
 from admeasure.privacy.journal import without_values
 from admeasure.privacy.scores.score import GRID
+from admeasure.privacy.statistic import NoisyStatistic
 from admeasure.public.read import check_apart, read_public
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal, Query

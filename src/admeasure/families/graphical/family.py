@@ -28,8 +28,8 @@ from admeasure.families.graphical.structure.junction_tree import (
     Clique,
     JunctionTree,
     check_limit,
-    maximal,
 )
+from admeasure.families.graphical.structure.room import Room
 from admeasure.families.graphical.structure.zeros import Zeros
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
@@ -138,9 +138,7 @@ class GraphicalFamily:
 
     def holding(self, model: GraphicalModel, marginals: Sequence[Columns]) -> GraphicalModel:
         """The same distribution on a tree that has room for these marginals."""
-        tree = model.core.tree
-        for columns in marginals:
-            tree = _holding(tree, model.clique(columns))
+        tree = model.core.tree.grown(map(model.clique, marginals))
         return replace(model, core=replace(model.core, tree=tree))
 
     def fitting(
@@ -157,6 +155,11 @@ class GraphicalFamily:
         held = zip(candidates, cliques, strict=True)
         return fitting or [c for c, clique in held if tree.contains(clique)]
 
+    def room(self, model: GraphicalModel, candidates: Sequence[Columns], share: float) -> Room:
+        """Which of the candidates, one after another, the tree can take within that limit."""
+        limit = share * self.max_megabytes * MEGABYTE / BYTES_PER_CELL
+        return Room(model.core.tree, [model.clique(c) for c in candidates], limit)
+
     def _fitted(
         self,
         model: GraphicalModel,
@@ -164,14 +167,12 @@ class GraphicalFamily:
         accuracy: Accuracy,
         known: Posteriors | None,
     ) -> GraphicalModel:
-        tree = model.core.tree
         seen = []
         for m in log:
             if m.query.columns:
                 assert isinstance(m.query, Marginal), "the graphical family fits whole marginals"
                 seen.append(Observation(model.clique(m.query.columns), m.values, m.sigma))
-        for observation in seen:
-            tree = _holding(tree, observation.clique)
+        tree = model.core.tree.grown(observation.clique for observation in seen)
         fit = estimate(
             model.core.levels,
             seen,
@@ -185,15 +186,6 @@ class GraphicalFamily:
             known=known,
         )
         return GraphicalModel(model.domain, fit.model, fit.posteriors)
-
-
-def _holding(tree: JunctionTree, clique: Clique) -> JunctionTree:
-    """The tree that holds `clique` now and whenever it grows later."""
-    if any(set(clique) <= set(other) for other in tree.cliques):
-        return tree
-    if tree.contains(clique):
-        return JunctionTree(tree.levels, tree.nodes, maximal((*tree.cliques, clique)))
-    return tree.extended(clique)
 
 
 def _total(log: Sequence[Measurement]) -> float | None:

@@ -59,6 +59,15 @@ class Score(Protocol):
         ...
 
 
+@runtime_checkable
+class ManyScore(Score, Protocol):
+    """A score with one integer for each query, of many queries at once."""
+
+    def of_many(self, queries: Sequence[Query], counts: Sequence[np.ndarray]) -> np.ndarray:
+        """The scores of the queries, from the exact counts of their marginals."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Scores of some of what queries offer; those at the positions `without` are not on offer.

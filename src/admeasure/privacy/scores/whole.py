@@ -9,7 +9,7 @@ Neither score is monotone: an added row can bring a table closer to the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -53,13 +53,22 @@ class MarginalError:
         return unit.rows_changed * GRID * (1 if self.weights is None else WEIGHT_GRID)
 
     def of(self, query: Query, counts: np.ndarray) -> np.ndarray:
-        believed = to_grid(self.answers[query.columns])
+        return self.of_many([query], [counts])
+
+    def of_many(self, queries: Sequence[Query], counts: Sequence[np.ndarray]) -> np.ndarray:
+        sets = [query.columns for query in queries]
+        believed = to_grid(np.concatenate([np.ravel(self.answers[r]) for r in sets]))
+        sizes = [table.size for table in counts]
+        starts = np.cumsum([0, *sizes[:-1]])
         # Beyond this the sum below could pass 63 bits and wrap around, differently for neighbours.
-        if float(np.abs(believed).sum(dtype=np.float64)) >= LARGEST * GRID:
+        sums = np.add.reduceat(np.abs(believed).astype(np.float64), starts)
+        if (sums >= LARGEST * GRID).any():
             raise ResourceError("A model's answers to one marginal add up to more than 2**37 rows.")
-        distance = int(np.abs((counts << GRID_BITS) - believed).sum())
-        penalty = round(min(self.penalty[query.columns], LARGEST) * GRID)
-        return np.array([self.weight(query.columns) * (distance - penalty)])
+        exact = np.concatenate([np.ravel(table) for table in counts])
+        distances = np.add.reduceat(np.abs((exact << GRID_BITS) - believed), starts)
+        penalties = [round(min(self.penalty[r], LARGEST) * GRID) for r in sets]
+        weights = [self.weight(r) for r in sets]
+        return np.array(weights, np.int64) * (distances - np.array(penalties, np.int64))
 
     def chosen(self, query: Query, index: int) -> Query:
         return query

@@ -35,6 +35,7 @@ from admeasure.families.graphical.inference.tables import CliqueLayout, aligned,
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
+    Holders,
     JunctionTree,
     cells_of,
     maximal,
@@ -61,6 +62,7 @@ class Dual:
         self._total = total
         self._layout = CliqueLayout(tree.levels, maximal(s.clique for s in statistics))
         self._cliques = self._layout.cliques
+        self._holders = Holders(self._cliques)
         self._facets = Facets(self._layout)
         self._gather_information(ratio)
         self._prepare_contraction(tree, zeros)
@@ -95,11 +97,9 @@ class Dual:
     def _prepare_contraction(self, tree: JunctionTree, zeros: Sequence[Zeros]) -> None:
         tops = maximal([*self._cliques, *(z.clique for z in zeros)])
         self._contraction = Contraction(tree, tops)
-        self._plain = tops == list(self._cliques)
-        self._homes = [
-            next(t for t, top in enumerate(tops) if set(top) >= set(clique))
-            for clique in self._cliques
-        ]
+        self._plain = tops == self._cliques
+        holders = Holders(tops)
+        self._homes = [_first(holders, clique) for clique in self._cliques]
         self._forbidden = None
         if zeros:
             masks = [impossible(self._levels, top, zeros).reshape(-1) for top in tops]
@@ -112,19 +112,19 @@ class Dual:
         views = self._layout.views(phi)
         known = {} if start is None else start.potentials
         for clique, table in known.items():
-            for view, home in zip(views, self._cliques, strict=True):
-                if set(clique) <= set(home):
-                    view += aligned(table, clique, home)
-                    break
+            t = self._holders.first(clique)
+            if t is not None:
+                views[t] += aligned(table, clique, self._cliques[t])
+        started = Holders(known)
         if start is None:
             start = MarkovRandomField.uniform(self._levels, self._total)
         moved: set[int] = set()
         for statistic in sorted(self._statistics, key=lambda s: (s.mean.size, s.clique)):
             clique = statistic.clique
-            if moved & set(clique) or any(set(clique) <= set(other) for other in known):
+            if moved & set(clique) or started.first(clique) is not None:
                 continue
             moved |= set(clique)
-            t = next(t for t, home in enumerate(self._cliques) if set(clique) <= set(home))
+            t = _first(self._holders, clique)
             expected = start.marginal(clique) * (self._total / start.total)
             slack = np.full_like(expected, self._stiffness[self._cliques[t]])
             step = lone_step(expected, statistic.mean - expected, slack)
@@ -152,7 +152,7 @@ class Dual:
         tables = dict(zip(self._cliques, views, strict=True))
         value = 0.0
         for statistic in self._statistics:
-            home = next(c for c in self._cliques if set(statistic.clique) <= set(c))
+            home = self._cliques[_first(self._holders, statistic.clique)]
             expected = project(tables[home], home, statistic.clique)
             value += 0.5 * float((((expected - statistic.mean) / statistic.sigma) ** 2).sum())
         return value
@@ -181,3 +181,10 @@ class Dual:
         for t, clique, view in zip(self._homes, self._cliques, own, strict=True):
             view[...] = project(tables[t], self._contraction.cliques[t], clique)
         return log_z, mu
+
+
+def _first(holders: Holders, clique: Clique) -> int:
+    """The place of the first clique that holds this one, as some clique does."""
+    place = holders.first(clique)
+    assert place is not None
+    return place

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree, cells_of
+from admeasure.families.graphical.structure.junction_tree import (
+    Clique,
+    Holders,
+    JunctionTree,
+    cells_of,
+)
 
 _WIDE = 600.0
 """A table whose logarithms span less than this loses nothing to underflow after one shift."""
@@ -81,12 +86,13 @@ def _node_potentials(
     """Each node's log table: every potential is added to the smallest node that holds it."""
     levels, nodes = tree.levels, tree.nodes
     logs = [np.zeros([levels[a] for a in node]) for node in nodes]
-    sets = [frozenset(node) for node in nodes]
     by_size = sorted(range(len(nodes)), key=lambda k: (logs[k].size, k))
+    holders = Holders(nodes[k] for k in by_size)
     for clique, theta in potentials.items():
-        home = next((k for k in by_size if sets[k].issuperset(clique)), None)
-        if home is None:
+        place = holders.first(clique)
+        if place is None:
             raise ValueError(f"no node of the tree holds the clique {clique}")
+        home = by_size[place]
         logs[home] += theta.reshape([levels[a] if a in clique else 1 for a in nodes[home]])
     return logs
 

@@ -14,9 +14,9 @@ the tree, so that no tensor is larger than a node.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -50,6 +50,8 @@ class Elimination:
         for t, clique in enumerate(cliques):
             for a in clique:
                 self._holders[a].add(t)
+        self._moved: set[int] = set()
+        """Attributes whose tensors changed since their costs were looked at."""
         self._splits: dict[tuple[int, ...], tuple[float, list[int], list[int]]] = {}
         self._eliminate_all(tree)
         self.scalars = sorted(self._live)
@@ -57,15 +59,22 @@ class Elimination:
 
     def _eliminate_all(self, tree: JunctionTree) -> None:
         self._sum_out_lonely()
-        nodes = [{*node} & self._holders.keys() for node in tree.nodes]
+        nodes = _Nodes({*node} & self._holders.keys() for node in tree.nodes)
+        self._moved |= nodes.single
+        waiting: list[tuple[float, int]] = []
         while self._holders:
-            nodes = maximal(nodes)
             # An attribute that is in one node only can go without making anything larger.
-            times = Counter(itertools.chain.from_iterable(nodes))
-            options = sorted(a for a, held_by in times.items() if held_by == 1)
-            self._eliminate(min(options, key=lambda a: (self._cost(sorted(self._holders[a])), a)))
+            for a in self._moved & nodes.single:
+                heapq.heappush(waiting, (self._cost(sorted(self._holders[a])), a))
+            self._moved.clear()
+            cost, a = heapq.heappop(waiting)
+            if a not in self._holders or cost != self._cost(sorted(self._holders[a])):
+                continue  # what it was before its tensors changed; what it is now waits too
+            before = self._holders.keys()
+            self._eliminate(a)
             self._sum_out_lonely()
-            nodes = [{*node} & self._holders.keys() for node in nodes]
+            self._moved |= nodes.without(before - self._holders.keys())
+            self._moved &= self._holders.keys()
 
     def _sum_out_lonely(self) -> None:
         """Sum out at once every attribute that only one tensor still holds."""
@@ -195,6 +204,7 @@ class Elimination:
         self._axes.append(tuple(axes))
         for operand in old:
             self._live.remove(operand.tensor)
+            self._moved.update(self._axes[operand.tensor])
             for a in self._axes[operand.tensor]:
                 self._holders[a].discard(operand.tensor)
         self._live.add(out)
@@ -217,3 +227,36 @@ class Elimination:
     def _spread(self, attributes: Sequence[int], among: Sequence[int]) -> tuple[int, ...]:
         """A shape with length 1 for each of `among` that is lacking."""
         return tuple(self._levels[a] if a in attributes else 1 for a in among)
+
+
+class _Nodes:
+    """The maximal ones among sets of attributes, while attributes go."""
+
+    def __init__(self, nodes: Iterable[Iterable[int]]) -> None:
+        self._nodes = [{*node} for node in maximal(nodes)]
+        self._holding: dict[int, set[int]] = {}
+        for k, node in enumerate(self._nodes):
+            for a in node:
+                self._holding.setdefault(a, set()).add(k)
+        self.single = {a for a, held_by in self._holding.items() if len(held_by) == 1}
+        """Attributes that are in one node only."""
+
+    def without(self, attributes: Iterable[int]) -> set[int]:
+        """Take attributes out; those that are single from now on."""
+        smaller: set[int] = set()
+        for a in attributes:
+            self.single.discard(a)
+            for k in self._holding.pop(a):
+                self._nodes[k].discard(a)
+                smaller.add(k)
+        found: set[int] = set()
+        for k in sorted(smaller):
+            node = self._nodes[k]
+            if node and len(set.intersection(*(self._holding[a] for a in node))) > 1:
+                for a in node:  # another node holds it
+                    self._holding[a].discard(k)
+                    if len(self._holding[a]) == 1:
+                        found.add(a)
+                self._nodes[k] = set()
+        self.single |= found
+        return found

@@ -12,6 +12,7 @@ Nothing here sees data: sizes depend on levels and cliques only.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from admeasure.families.graphical.structure.triangulation import (
     RULES,
     Clique,
     adjacency,
+    cliques_of,
     eliminated,
     total_cells,
 )
@@ -47,11 +49,40 @@ def megabytes_of(cells: float) -> float:
 
 def maximal(cliques: Iterable[Iterable[int]]) -> tuple[Clique, ...]:
     """The cliques that no other one contains, each sorted, in lexicographic order."""
-    kept: list[frozenset[int]] = []
+    kept = Holders()
     for clique in sorted({frozenset(c) for c in cliques}, key=lambda c: (-len(c), sorted(c))):
-        if not any(clique <= other for other in kept):
-            kept.append(clique)
-    return tuple(sorted(tuple(sorted(c)) for c in kept))
+        if kept.first(clique) is None:
+            kept.add(clique)
+    return tuple(sorted(tuple(sorted(c)) for c in kept.sets))
+
+
+class Holders:
+    """Sets of attributes, and which of them hold another: without looking at all of them."""
+
+    def __init__(self, sets: Iterable[Iterable[int]] = ()) -> None:
+        self.sets: list[Iterable[int]] = []
+        self._all = 0
+        self._by_attribute: dict[int, int] = {}  # a bit for each set, the first one's lowest
+        for attributes in sets:
+            self.add(attributes)
+
+    def add(self, attributes: Iterable[int]) -> None:
+        bit = 1 << len(self.sets)
+        self.sets.append(attributes)
+        self._all |= bit
+        for a in attributes:
+            self._by_attribute[a] = self._by_attribute.get(a, 0) | bit
+
+    def first(self, attributes: Iterable[int]) -> int | None:
+        """The place of the first set that holds all of them."""
+        found = self._all
+        for a in attributes:
+            found &= self._by_attribute.get(a, 0)
+        return (found & -found).bit_length() - 1 if found else None
+
+
+def _sorted(clique: Iterable[int]) -> Clique:
+    return tuple(sorted(set(clique)))
 
 
 def check_limit(tree: JunctionTree, limit_megabytes: float | None) -> None:
@@ -97,12 +128,15 @@ class JunctionTree:
         place = {a: i for i, a in enumerate(joined)}
         alone = [(a,) for a in range(len(levels)) if a not in place]
         inside = [tuple(place[a] for a in c) for c in cliques if len(c) > 1]
-        graph = adjacency(len(joined), inside)[None]
+        near: list[set[int]] = [set() for _ in joined]
+        for clique in inside:
+            for a in clique:
+                near[a].update(b for b in clique if b != a)
         sizes = [levels[a] for a in joined]
         options = []
         for rule in RULES:
-            rows = eliminated(graph, sizes, rule)[0]
-            nodes = maximal(tuple(joined[i] for i in np.flatnonzero(row)) for row in rows)
+            made = cliques_of(near, sizes, rule)
+            nodes = maximal(tuple(joined[i] for i in clique) for clique in made)
             options.append((sum(cells_of(levels, node) for node in nodes), nodes))
         _, nodes = min(options, key=lambda option: option[0])
         return cls(levels, tuple(sorted((*nodes, *alone))), cliques)
@@ -132,57 +166,131 @@ class JunctionTree:
         always one tree.
         """
         sets = [frozenset(node) for node in self.nodes]
-        best = [(-1, -1)] * len(sets)  # (shared attributes, node already in the tree)
-        outside = list(range(1, len(sets)))
+        holding: dict[int, list[int]] = {}
+        for k, node in enumerate(self.nodes):
+            for a in node:
+                holding.setdefault(a, []).append(k)
+        best = [(0, 0)] * len(sets)  # (shared attributes, node already in the tree)
+        queue = [(0, k) for k in range(1, len(sets))]  # the most shared first, then the lowest
+        outside = set(range(1, len(sets)))
         current, edges = 0, []
         while outside:
-            for k in outside:
-                shared = len(sets[k] & sets[current])
-                if shared > best[k][0]:
-                    best[k] = (shared, current)
-            child = max(outside, key=lambda k: (best[k][0], -k))
-            parent = best[child][1] if best[child][0] else 0
+            shared: dict[int, int] = {}
+            for a in self.nodes[current]:
+                for k in holding[a]:
+                    shared[k] = shared.get(k, 0) + 1
+            for k, count in shared.items():
+                if k in outside and count > best[k][0]:
+                    best[k] = (count, current)
+                    heapq.heappush(queue, (-count, k))
+            child = -1
+            while child not in outside:
+                _, child = heapq.heappop(queue)
+            parent = best[child][1]
             edges.append(Edge(parent, child, tuple(sorted(sets[parent] & sets[child]))))
             outside.remove(child)
             current = child
         return tuple(edges)
 
+    @cached_property
+    def _holders(self) -> Holders:
+        return Holders(self.nodes)
+
+    @cached_property
+    def _held(self) -> Holders:
+        return Holders(self.cliques)
+
     def contains(self, clique: Iterable[int]) -> bool:
         """Whether some node holds every attribute of the clique."""
-        wanted = frozenset(clique)
-        return any(wanted <= frozenset(node) for node in self.nodes)
+        return self._holders.first(clique) is not None
 
     def extended(self, clique: Iterable[int]) -> JunctionTree:
         """The tree that also holds `clique`: re-triangulated, or with the clique's attributes
         carried along the tree's paths, whichever is the smaller."""
-        clique = tuple(sorted(set(clique)))
-        rebuilt = JunctionTree.build(self.levels, (*self.cliques, clique))
-        return min(self._path_extended(clique), rebuilt, key=lambda tree: tree.cells)
+        return self.grown([clique])
+
+    def grown(self, cliques: Iterable[Iterable[int]]) -> JunctionTree:
+        """The tree that holds these cliques too, now and whenever it grows later: re-triangulated
+        once, or carried along paths clique by clique, whichever is the smaller."""
+        new = [c for c in map(_sorted, cliques) if self._held.first(c) is None]
+        carried = self
+        for clique in new:
+            carried = carried.carrying(clique)
+        if carried.nodes == self.nodes:
+            return carried
+        rebuilt = JunctionTree.build(self.levels, (*self.cliques, *new))
+        return min(carried, rebuilt, key=lambda tree: tree.cells)
+
+    def carrying(self, clique: Iterable[int]) -> JunctionTree:
+        """The tree that also holds `clique`, its attributes carried along the tree's paths."""
+        clique = _sorted(clique)
+        if self._held.first(clique) is not None:
+            return self
+        if self.contains(clique):
+            return JunctionTree(self.levels, self.nodes, maximal((*self.cliques, clique)))
+        return self._path_extended(clique)
 
     def sizes_with(
-        self, candidates: Sequence[Iterable[int]], limit_cells: float = math.inf
+        self,
+        candidates: Sequence[Clique],
+        limit_cells: float = math.inf,
+        *,
+        triangulate: bool = True,
     ) -> np.ndarray:
-        """For each candidate, an upper bound on the cells of `extended(candidate)`.
+        """For each candidate, an upper bound on the cells of `extended(candidate)`, and without
+        `triangulate` of `carrying(candidate)`.
 
-        Three bounds, the next only for candidates that the last one leaves above the limit: all
+        Four bounds, the next only for candidates that the last one leaves above the limit: all
         nodes grown by all attributes but the largest, which some node has (where there is a
-        limit); the path-extended tree; and re-triangulation, all candidates in lock step.
+        limit); of a pair, one attribute carried to the other; the path-extended tree; and
+        re-triangulation, all candidates in lock step.
         """
-        member = np.zeros((len(candidates), len(self.levels)))
-        for row, candidate in zip(member, candidates, strict=True):
-            row[list(candidate)] = 1.0
-        logs = np.log(self.levels)
-        own = np.exp(member @ logs)
-        sizes = own + self.cells * own / np.exp((member * logs).max(axis=1, initial=0.0))
+        own = np.array([cells_of(self.levels, c) for c in candidates], dtype=float)
+        largest = [max((self.levels[a] for a in c), default=1) for c in candidates]
+        sizes = own + self.cells * own / np.array(largest, dtype=float)
         over = np.flatnonzero((sizes > limit_cells) | (limit_cells == math.inf))
+        pairs = [i for i in over.tolist() if len(candidates[i]) == 2]
+        if pairs and limit_cells < math.inf:
+            gain = self._carried[*np.transpose([candidates[i] for i in pairs])]
+            sizes[pairs] = self.cells + np.where(np.isinf(gain), own[pairs], gain)
+            over = over[sizes[over] > limit_cells]
+            over = over if triangulate else np.setdiff1d(over, pairs)
         if over.size:
-            sizes[over] = self._path_sizes(member[over])
+            sizes[over] = self._path_sizes(self._member([candidates[i] for i in over.tolist()]))
         # Products in another order may round apart; a bound must not err on the low side.
         sizes *= 1 + 1e-12
         over = np.flatnonzero((sizes > limit_cells) & (own <= limit_cells * (1 + 1e-9)))
-        if over.size:
-            sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member[over]))
+        if over.size and triangulate:
+            member = self._member([candidates[i] for i in over.tolist()])
+            sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member))
         return sizes
+
+    def _member(self, candidates: Sequence[Clique]) -> np.ndarray:
+        member = np.zeros((len(candidates), len(self.levels)))
+        for row, candidate in zip(member, candidates, strict=True):
+            row[list(candidate)] = 1.0
+        return member
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """(a, b): the cells that the tree gains where one of the two is carried to the nearest node
+        of the other, whichever is less; infinite where no way leads from one to the other."""
+        more = np.array(self.levels, dtype=float) - 1
+        cells = [float(cells_of(self.levels, node)) for node in self.nodes]
+        gained = np.full((len(self.nodes), len(self.levels)), math.inf)
+        for k, node in enumerate(self.nodes):
+            gained[k, list(node)] = 0.0
+        joined = [edge for edge in self.edges if edge.separator]
+        for edge in reversed(joined):
+            way = gained[edge.child] + cells[edge.parent] * more
+            gained[edge.parent] = np.minimum(gained[edge.parent], way)
+        for edge in joined:
+            way = gained[edge.parent] + cells[edge.child] * more
+            gained[edge.child] = np.minimum(gained[edge.child], way)
+        found = np.full((len(self.levels), len(self.levels)), math.inf)
+        for k, node in enumerate(self.nodes):
+            found[list(node)] = np.minimum(found[list(node)], gained[k])
+        return np.minimum(found, found.T)
 
     @cached_property
     def _components(self) -> list[list[int]]:

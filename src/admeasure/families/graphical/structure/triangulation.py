@@ -1,18 +1,29 @@
-"""Triangulation of graphs over attributes by greedy elimination, many graphs in lock step.
+"""Triangulation of graphs over attributes by greedy elimination.
 
 A vertex is eliminated by joining its neighbours; with it they are a clique of the triangulated
-graph. Which vertex goes next is the rule's affair: min-weight, min-fill or weighted min-fill.
+graph. Which vertex goes next is the rule's affair: min-weight, min-fill or weighted min-fill. Many
+graphs are eliminated in lock step, with matrices (`eliminated`); one graph with few edges by its
+lists of neighbours (`cliques_of`), which takes time in proportion to its vertices. Both make the
+same cliques: every number that they compare is a whole number times a power of two.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 Clique = tuple[int, ...]
-Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""A number for each vertex of each graph, from graphs and levels; the lowest goes next."""
+_TIE = 2.0**-14
+"""How much the size of a clique counts beside edges that are added."""
+
+
+def logs_of(levels: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Logarithms to multiples of 2^-20: their sums are the same in any order."""
+    return np.rint(np.log(levels) * 2.0**20) * 2.0**-20
 
 
 def adjacency(d: int, cliques: Iterable[Clique]) -> np.ndarray:
@@ -25,7 +36,7 @@ def adjacency(d: int, cliques: Iterable[Clique]) -> np.ndarray:
 
 def by_weight(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Cells of the clique that eliminating each vertex would make, as a logarithm."""
-    logs = np.log(levels)
+    logs = logs_of(levels)
     return graph @ logs + logs
 
 
@@ -33,7 +44,7 @@ def by_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Edges that eliminating each vertex would add; ties go to the smaller clique."""
     degree = graph.sum(axis=2)
     closed = ((graph @ graph) * graph).sum(axis=2)
-    return degree * (degree - 1) - closed + 1e-4 * by_weight(graph, levels)
+    return degree * (degree - 1) - closed + _TIE * by_weight(graph, levels)
 
 
 def by_weighted_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -41,10 +52,71 @@ def by_weighted_fill(graph: np.ndarray, levels: np.ndarray) -> np.ndarray:
     scaled = graph * levels
     total = scaled.sum(axis=2) ** 2 - (scaled * levels).sum(axis=2)
     closed = ((scaled @ graph) * scaled).sum(axis=2)
-    return total - closed + 1e-4 * by_weight(graph, levels)
+    return total - closed + _TIE * by_weight(graph, levels)
 
 
-RULES = (by_weight, by_fill, by_weighted_fill)
+@dataclass(frozen=True)
+class Rule:
+    """A number for each vertex; the lowest goes next.
+
+    `of_graphs`: of every vertex of each graph, from graphs and levels. `lengths`: the same from
+    neighbours: edges between them are counted as products of these lengths, given levels; None
+    counts no edges.
+    """
+
+    of_graphs: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    lengths: Callable[[Sequence[int]], list[float]] | None
+
+
+RULES = (
+    Rule(by_weight, None),
+    Rule(by_fill, lambda levels: [1.0] * len(levels)),
+    Rule(by_weighted_fill, lambda levels: [float(n) for n in levels]),
+)
+
+
+def cliques_of(
+    neighbours: Sequence[Iterable[int]], levels: Sequence[int], rule: Rule
+) -> list[set[int]]:
+    """The cliques that greedy elimination of one graph makes, as `eliminated` does."""
+    around = [set(others) for others in neighbours]
+    logs = logs_of(levels).tolist()
+    lengths = rule.lengths(levels) if rule.lengths else None
+
+    def score(vertex: int) -> float:
+        near = around[vertex]
+        weight = logs[vertex] + sum(logs[other] for other in near)
+        if lengths is None:
+            return weight
+        total = sum(lengths[other] for other in near) ** 2
+        total -= sum(lengths[other] ** 2 for other in near)
+        closed = sum(lengths[a] * sum(lengths[b] for b in around[a] & near) for a in near)
+        return total - closed + _TIE * weight
+
+    scores = [score(vertex) for vertex in range(len(around))]
+    queue = [(value, vertex) for vertex, value in enumerate(scores)]
+    heapq.heapify(queue)
+    cliques: list[set[int]] = []
+    dead: set[int] = set()
+    while queue:
+        value, vertex = heapq.heappop(queue)
+        if vertex in dead or value != scores[vertex]:
+            continue  # an older score of it
+        dead.add(vertex)
+        near = around[vertex]
+        cliques.append({vertex, *near})
+        moved = set(near)
+        for other in near:
+            around[other].discard(vertex)
+        for one, two in combinations(near, 2):
+            if two not in around[one]:
+                moved |= around[one] & around[two]
+                around[one].add(two)
+                around[two].add(one)
+        for other in moved:
+            scores[other] = score(other)
+            heapq.heappush(queue, (scores[other], other))
+    return cliques
 
 
 def eliminated(graphs: np.ndarray, levels: Sequence[int], rule: Rule) -> np.ndarray:
@@ -61,7 +133,7 @@ def eliminated(graphs: np.ndarray, levels: Sequence[int], rule: Rule) -> np.ndar
     cliques = np.zeros((count, d, d), dtype=bool)
     diagonal = np.arange(d)
     for step in range(d):
-        score = rule(graph, sizes)
+        score = rule.of_graphs(graph, sizes)
         score[dead] = np.inf
         vertex = score.argmin(axis=1)
         around = graph[rows, vertex]
