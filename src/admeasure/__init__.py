@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from admeasure.verbs.answer import answer as answer
     from admeasure.verbs.audit import audit as audit
     from admeasure.verbs.check import check as check
+    from admeasure.verbs.compare import compare as compare
     from admeasure.verbs.draft import draft as draft
     from admeasure.verbs.evaluate import evaluate as evaluate
+    from admeasure.verbs.export import export as export
     from admeasure.verbs.fit import fit as fit
     from admeasure.verbs.plan import plan as plan
     from admeasure.verbs.report import report as report
@@ -87,9 +89,11 @@ __all__ = [
     "audit",
     "auto",
     "check",
+    "compare",
     "draft",
     "dualquery",
     "evaluate",
+    "export",
     "fem",
     "fit",
     "gaussian",

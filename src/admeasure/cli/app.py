@@ -22,6 +22,7 @@ from admeasure.cli.arguments import (
 )
 from admeasure.cli.infer import infer
 from admeasure.cli.ledger import ledger
+from admeasure.cli.others import compare, export
 from admeasure.cli.spending import EXTRA, fit, plan, screen
 from admeasure.cli.study import study
 from admeasure.cli.talking import talking
@@ -332,6 +333,8 @@ def audit(release: ReleasePath, *, json: Json = False) -> None:
 
 
 app.command()(study)
+app.command()(compare)
+app.command()(export)
 
 for registered in (*app.registered_commands, *ledger.registered_commands):
     if registered.callback is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from admeasure.errors import UsageError
@@ -62,11 +63,12 @@ def _of_field(field: Mapping[str, Any], missing: Any) -> Fields:
     limits = field.get("constraints")
     limits = limits if isinstance(limits, Mapping) else {}
     found: Fields = {"type": kind}
+    spelling = str(field.get("format", ""))
     for bound in ("minimum", "maximum"):
-        found |= _read(kind, bound, limits.get(bound))
+        found |= _read(kind, bound, _day(limits.get(bound), spelling))
     found |= _listed(kind, limits.get("enum"))
-    if kind == "date" and "%" in str(field.get("format", "")):
-        found["format"] = str(field["format"])
+    if kind == "date" and "%" in spelling:
+        found["format"] = spelling
     if kind in ("integer", "number"):
         found |= {} if field.get("decimalChar", ".") == "." else {"decimal": field["decimalChar"]}
         found |= {"thousands": field["groupChar"]} if field.get("groupChar") else {}
@@ -78,6 +80,14 @@ def _of_field(field: Mapping[str, Any], missing: Any) -> Fields:
     if not limits.get("required") and isinstance(missing, list):
         found["missing_values"] = [str(text) for text in missing if text != ""]
     return found
+
+
+def _day(bound: Any, spelling: str) -> Any:
+    """A bound that is spelled as the field's days are, in the standard spelling."""
+    try:
+        return datetime.strptime(str(bound), spelling).date() if "%" in spelling else bound
+    except ValueError:
+        return bound
 
 
 def _of_sdv(columns: Mapping[str, Any]) -> Facts:

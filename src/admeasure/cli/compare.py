@@ -1,0 +1,84 @@
+"""`compare`: synthetic tables, made by any tool, against the real one. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from admeasure.errors import UsageError
+from admeasure.evaluation import NOT_PRIVATE
+from admeasure.files import refuse_to_overwrite, write_private
+from admeasure.reporting.compared import compared_html
+from admeasure.reporting.files import is_page, marked
+from admeasure.sources.address import printable
+from admeasure.terminal.bars import progress
+from admeasure.terminal.console import banner, note, say, say_json, table
+from admeasure.verbs.compare import Compared, compare
+
+
+def show(
+    real: str,
+    synthetic: Sequence[str],
+    schema: Path,
+    workload: str,
+    predict: str | None,
+    seed: int | None,
+    out: Path | None,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
+    named = {printable(text): text for text in synthetic}
+    if len(named) < len(synthetic):
+        raise UsageError("Two of the synthetic tables have the same name. Name each once.")
+    target = None if out is None else marked(out)
+    if target is not None:
+        if not is_page(target):
+            raise UsageError(f"The comparison is an .html file; {target.name!r} is none.")
+        refuse_to_overwrite(target, force=force)
+    with progress() as make:
+        found = compare(
+            real,
+            named,
+            schema,
+            workload=workload,
+            predict=predict,
+            seed=seed,
+            started=lambda name: make(f"judging {name}"),
+        )
+    if target is not None:
+        write_private(target, compared_html(found.tables, printable(real)))
+        note(f"Wrote {target}: {NOT_PRIVATE}.")
+    if json:
+        say_json({"real": printable(real), **found.to_json()})
+        return
+    banner(NOT_PRIVATE)
+    _print(found)
+    banner(NOT_PRIVATE)
+
+
+def _print(found: Compared) -> None:
+    first = found.tables[found.by_error[0]].errors
+    looked = first.looked_at
+    say(
+        f"{looked[0].upper()}{looked[1:]}, {first.queries:,} queries. Errors are of shares of rows."
+    )
+    say()
+    lines = []
+    for name in found.by_error:
+        e, learned = found.tables[name].errors, found.tables[name].prediction
+        numbers = [f"{e.workload_error:.5f}", f"{e.max_error:.5f}", f"{e.mean_error:.3g}"]
+        taught = [f"{learned.learned[0].balanced_accuracy:.4f}"] if learned else []
+        lines.append([name, *numbers, f"{e.rmse:.3g}", *taught])
+    head = ["", "workload error", "max error", "mean error", "rmse"]
+    taught = [one.prediction for one in found.tables.values() if one.prediction is not None]
+    head += [f"{taught[0].column} predicted"] if taught else []
+    for line in table(head, lines):
+        say(line)
+    if taught:
+        real = taught[0].learned[1].balanced_accuracy
+        say(f"Predicted: balanced accuracy on real rows; {real:.4f} where real rows teach.")
+    say()
+    for name in found.by_error:
+        e = found.tables[name].errors
+        say(f"{name}: {e.in_words}; worst: {e.worst[0].query} ({e.worst[0].error:.5f}).")
