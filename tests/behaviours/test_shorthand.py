@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -44,6 +45,18 @@ def test_one_block_stands_for_many_columns_and_one_column_for_others():
     )
     assert short == long
     assert Schema.loads(short.dumps()) == long
+
+
+def test_a_column_may_be_like_one_of_several_that_a_block_names(tmp_path: Path):
+    """The example of the documentation, "Writing less"."""
+    page = (DOCS / "schema.md").read_text("utf-8").partition("## Writing less")[2]
+    block = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    (tmp_path / "chapters.txt").write_text("I\nII\n")
+    (tmp_path / "schema.toml").write_text(HEAD + block[1])
+    schema = Schema.load(tmp_path / "schema.toml")
+    assert schema.names[:4] == ("diag_1", "diag_2", "diag_3", "diag_4")
+    assert schema.column("diag_4").labels == (*schema.column("diag_1").labels, "other")
 
 
 def test_a_list_may_lie_in_a_file_beside_the_schema(tmp_path: Path):

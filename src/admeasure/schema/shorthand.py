@@ -45,16 +45,23 @@ def written_out(document: Mapping[str, Any], folder: Path | None) -> dict[str, A
     columns = document.get("column")
     if not isinstance(columns, list) or not any(_is_short(column) for column in columns):
         return dict(document)
+    spread = [
+        _several(column, position) if _is_short(column) else [column]
+        for position, column in enumerate(columns)
+    ]
     named = {
-        c["name"]: c for c in columns if isinstance(c, dict) and isinstance(c.get("name"), str)
+        c["name"]: c
+        for several in spread
+        for c in several
+        if isinstance(c, dict) and isinstance(c.get("name"), str)
     }
     made: list[Any] = []
     entries = 0
-    for position, column in enumerate(columns):
+    for column, several in zip(columns, spread, strict=True):
         if not _is_short(column):
             made.append(column)
             continue
-        for one in _several(column, position):
+        for one in several:
             whole = _whole(one, named, folder, ())
             made.append(whole)
             enum = whole.get("enum")

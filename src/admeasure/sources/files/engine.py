@@ -45,9 +45,11 @@ def connected(
     with contextlib.closing(duckdb.connect(config=config)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")
-        # Progress is known only where a bar is on, and a bar would be drawn on stdout.
-        connection.execute("SET enable_progress_bar = true")
-        connection.execute("SET enable_progress_bar_print = false")
+        # Progress is known only where a bar is on, and a bar would be drawn on stdout. In a
+        # notebook a bar needs widgets: where there are none, nothing is known until the end.
+        with contextlib.suppress(duckdb.InvalidInputException):
+            connection.execute("SET enable_progress_bar = true")
+            connection.execute("SET enable_progress_bar_print = false")
         connection.execute("SET preserve_insertion_order = false")
         connection.execute(f"SET allowed_paths = [{', '.join(map(text, _reached(paths)))}]")
         connection.execute("SET enable_external_access = false")
