@@ -5,6 +5,7 @@
 #   make quick   the default tests alone, without the slow and the statistical ones
 #   make audit   the attacks on the guarantee, all of them, with the count of each; an hour or more
 #   make docs    the documentation as a site that works from the file system: site/index.html
+#   make examples   run the notebooks of examples/ and keep what they show
 #   make bench   the benchmarks that need no data; see benchmarks/ for the others
 #   make papers  the papers' tables and figures by our code; ARGS=--list says how long they take
 #   make clean   remove what these made
@@ -20,7 +21,7 @@ FIND = for p in $(CANDIDATES); do if command -v $$p >/dev/null 2>&1 && \
 PYTHON ?= $(shell $(FIND))
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo docs test quick style audit bench papers clean
+.PHONY: demo docs examples test quick style audit bench papers clean
 
 demo: $(VENV)/.installed
 	rm -rf demo-release
@@ -28,6 +29,9 @@ demo: $(VENV)/.installed
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
+examples: $(VENV)/.installed-dev
+	$(BIN)/python examples/run.py
 
 test: style
 	-bash tests/browser/install.sh
