@@ -2,7 +2,7 @@
 
 McKenna, Mullins, Sheldon and Miklau (2022), Algorithm 4, lines 12 to 14. Letters: W_+ the downward
 closure of the workload, w_r = Σ_s c_s |r ∩ s|, n_r cells, σ_t the noise of the round. A round may
-choose several marginals by one set of scores, a batch (docs/aim.md).
+choose several marginals by one set of scores, a batch (docs/explanations/aim.md).
 """
 
 from __future__ import annotations
