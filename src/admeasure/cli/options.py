@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mechanism_of(name: str | None, extra: Sequence[str], known: Sequence[str]) -> Mechanism | Auto:
-    """The mechanism with its options; `known` are the verb's own, for a hint on a misspelt one."""
+    """The mechanism with its options; `known` are the verb's own, for a hint on a wrong one."""
     from admeasure.verbs.given import mechanism_of as built
 
     options = pairs(extra)

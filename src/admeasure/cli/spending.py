@@ -216,5 +216,5 @@ def screen(
 
 
 def _known(context: typer.Context) -> list[str]:
-    """The options that the verb itself has, for a hint where one is misspelt."""
+    """The options that the verb itself has, for a hint where one is misspelled."""
     return [text for parameter in context.command.params for text in parameter.opts]

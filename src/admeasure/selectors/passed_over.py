@@ -78,11 +78,11 @@ class PassedOver:
         return len(self._choices)
 
     def looked(self, at: Looked) -> None:
-        """Choices were made; the model has learnt nothing of them yet."""
+        """Choices were made; the model has learned nothing of them yet."""
         self._choices += [choice for choice, _ in at.choices]
         self._open = at
 
-    def learnt(self, after: Model) -> None:
+    def learned(self, after: Model) -> None:
         """For each candidate of the last look keep a choice of it, or the one kept so far."""
         if self._open is None:
             return
@@ -144,7 +144,7 @@ class PassedOver:
         error probability must be known before it is made: its part of the `most` that choices may
         cost, ε²/8 each; without it, of what they did cost, which is fixed where all of it is spent.
         """
-        self.learnt(final)
+        self.learned(final)
         covered = _Covered(m.query.columns for m in measured)
         told = [r for r, i in self._place.items() if self._choice[i] >= 0 and r not in covered]
         distances: list[dict[Columns, float]] = [{} for _ in self._choices]

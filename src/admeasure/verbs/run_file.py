@@ -239,7 +239,7 @@ def _parsed(document: Mapping[str, Any]) -> RunFile:
     try:
         return RunFile.model_validate(document)
     except ValidationError as problems:
-        # One only, a misspelt key before what is missing for it; and never what was written there,
+        # One only, a wrong key before what is missing for it; and never what was written there,
         # which may be an address with a password.
         found = problems.errors(include_url=False, include_input=False)
         first = next((p for p in found if p["type"] == "extra_forbidden"), found[0])

@@ -10,5 +10,5 @@ of that package, and nothing of them is written here again.
     arbitrary   a user's predicates, by the score-function estimator
     family      the model and its update
 
-JAX is imported where something is learnt and nowhere else.
+JAX is imported where something is learned and nowhere else.
 """

@@ -23,5 +23,5 @@ The scores take any model with `blocks(query)` and `placed`, such as
 `ProductModel`; the losses take any array of this shape, so a network's output serves as well.
 
 `family.ProductModel` holds such rows as a model: answers, samples (randomised rounding), stores.
-JAX is imported where something is learnt and nowhere else.
+JAX is imported where something is learned and nowhere else.
 """
