@@ -114,7 +114,13 @@ def true_shares(workload: str, table: str) -> dict[Any, np.ndarray]:
     )
     marginals = list(open_workload(workload, table).marginals())
     counts = truth.counts(marginals)
-    return {r: t / t.sum() for r, t in zip(marginals, counts, strict=True)}
+    return {r: shares_of(t) for r, t in zip(marginals, counts, strict=True)}
+
+
+def shares_of(counts: np.ndarray) -> np.ndarray:
+    """Of noisy counts that add up to less than nothing, no shares."""
+    total = float(counts.sum())
+    return counts / total if total > 0 else np.zeros_like(counts, dtype=np.float64)
 
 
 def run_job(job: Record) -> Record:
@@ -145,7 +151,7 @@ def run_job(job: Record) -> Record:
     exact = true_shares(job["workload"], job["table"])
     answers = release.model.marginals(list(exact))
     error = {
-        r: float(np.abs(share - answer / answer.sum()).sum())
+        r: float(np.abs(share - shares_of(answer)).sum())
         for (r, share), answer in zip(exact.items(), answers, strict=True)
     }
     weights = [workload.weight(query) for query in workload.queries]
