@@ -121,6 +121,7 @@ def test_large_marginals_leave_a_tenth_of_a_round_to_its_choice_unless_told_othe
     curator = run(AimPlus())
     workload = parse_workload("all-3way", curator.domain)
     assert measured_part(curator.domain, workload) == 0.9
+    assert measured_part(curator.domain, parse_workload("all-1way", curator.domain)) == 0.9
     for alpha, given in ((Fraction(0.9), AimPlus()), (Fraction(0.75), AimPlus(alpha=0.75))):
         choice, measured = run(given).ledger.charges[5:7]
         assert choice.what.startswith("choice")

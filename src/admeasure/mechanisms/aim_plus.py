@@ -26,10 +26,10 @@ Shares, penalties and shrinkage are functions of what was released.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import median
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -74,10 +74,13 @@ def measured_part(domain: Domain, workload: Workload) -> float:
 
         (1 - α)/α = (π/sqrt(6) / (sqrt(2/π) n))^(2/3).
 
-    n is the median. Beyond 43 cells that would be more than the paper's 0.9, which stays.
+    n is the median. Beyond 43 cells that would be more than the paper's 0.9, which stays. Single
+    columns are not counted: all of them are measured first, and there is little left to choose.
     """
-    cells = statistics.median(domain.cells(r) for r in workload.marginals())
-    return min(MOST_MEASURED, 1 / (1 + (GUMBEL / (HALF_NORMAL * cells)) ** (2 / 3)))
+    cells = [domain.cells(r) for r in workload.marginals() if len(r) > 1]
+    if not cells:
+        return MOST_MEASURED
+    return min(MOST_MEASURED, 1 / (1 + (GUMBEL / (HALF_NORMAL * median(cells))) ** (2 / 3)))
 
 
 def batch_of(domain: Domain) -> int:
