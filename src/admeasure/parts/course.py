@@ -158,7 +158,7 @@ def default_rounds(
     Whole marginals: sqrt(n sqrt(ρ)) / 2, between 4 and twice the number of marginals. Noise of a
     cell is about sqrt(T / ρ) rows, and what T rounds leave unlearned falls about as 1 / T; where
     the two balance, T grows with a power of n sqrt(ρ), and this one was found on adult_pmwpub, a
-    public table (docs/explanations/gem.md). Single queries: as many as leave the noise of a count
+    public table (docs/measurements/gem.md). Single queries: as many as leave the noise of a count
     below a fiftieth of the table, at most the 100 of the paper's speed setting.
     """
     if options.measure == "cells":

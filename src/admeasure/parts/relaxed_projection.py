@@ -174,7 +174,7 @@ def settings(
     Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and more
     queries follow more of the table. The paper finds (3.4.2) that the best T K is one number and
     grows with ε; c = n sqrt(ρ) / 20, within 8 and 4096, is our rule for it
-    (docs/explanations/rap.md compares it with the paper's grid). Conjunctions may be asked many at
+    (docs/measurements/rap.md compares it with the paper's grid). Conjunctions may be asked many at
     a time, K = sqrt(c); targets of thresholds with r < k overlap, and the paper finds (4.3.1) that
     few at a time in many rounds are best: K = 4 there, and four times as many in all, because their
     answers are larger.

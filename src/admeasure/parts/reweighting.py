@@ -127,8 +127,8 @@ def balanced_rounds(budget: Cost, total: float, unit: Unit) -> float:
 
     Error that further rounds would remove falls about as 1/T, the noise of a round rises as
     m sqrt(T) / (n sqrt(ρ)), in shares. They are in balance where T^(3/2) is n sqrt(ρ) / m, up to a
-    constant that the benchmarks of docs/how-to/public-data.md show to be near 1 from a uniform
-    start and near 1/2 with a public one or with projections.
+    constant that the benchmarks of docs/measurements/public-data.md show to be near 1 from a
+    uniform start and near 1/2 with a public one or with projections.
     """
     return (total * math.sqrt(precision(budget)) / unit.max_rows) ** (2 / 3)
 
