@@ -123,7 +123,7 @@ class ExpectedImprovement:
         model: Model,
         budget: Budget,
     ) -> Sequence[Query]:
-        self._passed_over.learnt(model)
+        self._passed_over.learned(model)
         left = curator.remaining - budget.select - budget.measure
         used = float((1 - left.ratio(curator.budget)) / (1 - self.kept))
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows
