@@ -140,6 +140,7 @@ def test_a_release_of_another_schema_is_never_taken_for_this_one(place):
 
 BAD = {
     "an unknown key": ("epsilon = 1.0", "epsilom = 1.0", 2, "'epsilom' in [budget]"),
+    "a key in another table": ("[budget]", "epsilon = 1\n[budget]", 2, "It stands in [budget]"),
     "an unknown table": ("[rows]", "[raws]", 2, "'raws'"),
     "no data": ('data = "private/people.csv"', "", 2, "'data' is missing"),
     "no epsilon": ("epsilon = 1.0", "", 2, "'epsilon' is missing in [budget]"),
@@ -186,6 +187,47 @@ def test_what_cannot_be_served_is_refused_before_anything_is_read_or_charged(cas
     assert "release.toml" in said
     assert sorted(place.rglob("*")) == before
     assert spent(place) == 0
+
+
+FOUND = """
+[table]
+name = "toy"
+[privacy]
+unit = "person"
+[[column]]
+name = "a"
+type = "string"
+enum = "private"
+[[column]]
+name = "b"
+type = "integer"
+minimum = 0
+maximum = 1
+[[column]]
+name = "c"
+type = "integer"
+"""
+
+
+@pytest.mark.parametrize("asked", ["zzz = 1", "b = 7"])
+def test_questions_about_levels_that_the_run_finds_are_read_after_it(asked, place, capfd):
+    """And all else of them before: an unknown column beside one, a value that another has not."""
+    rows = "".join(f"{'xyz'[i % 3]},{i % 2},{i // 3 % 2}\n" for i in range(3000))
+    (place / "private" / "people.csv").write_text("a,b,c\n" + rows)
+    (place / "schema.toml").write_text(FOUND)
+    text = FILE.replace('book = "book.db"\ndataset = "toy"\n', "")
+    text = text.replace('name = "mwem"\nrounds = 4\n', 'name = "independent"\n')
+    (place / "release.toml").write_text(text)
+    known = '[[query]]\nname = "found"\nwhere = {a = "x"}\n[[query]]\nname = "m"\nmean = "c"\n'
+    beside = f'where = {{a = "x", {asked}}}' if "zzz" in asked else f"where = {{{asked}}}"
+    (place / "q.toml").write_text(known + f'[[query]]\nname = "wrong"\n{beside}\n')
+    assert run(["run", "pipeline/release.toml"]) == 3
+    assert f"'{asked.split()[0]}'" in capfd.readouterr().err
+    assert not (place / "release").exists()
+    (place / "q.toml").write_text(known)
+    assert run(["run", "pipeline/release.toml"]) == 0, capfd.readouterr().err
+    answers = json.loads((place / "answers.json").read_text())
+    assert [one["name"] for one in (*answers["answers"], *answers["statistics"])] == ["found", "m"]
 
 
 def test_no_message_repeats_a_password_of_the_file(place, capfd):

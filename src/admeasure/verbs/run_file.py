@@ -67,7 +67,7 @@ from admeasure.verbs.fit import fit
 from admeasure.verbs.given import mechanism_of
 from admeasure.verbs.report import report
 from admeasure.verbs.sample import sample_file
-from admeasure.workload import Workload, load_questions, parse_workload
+from admeasure.workload import Workload, check_questions, parse_workload
 
 GOES_ON = "The same run file, run again, continues by itself."
 
@@ -231,7 +231,7 @@ def _checked(path: Path, texts: list[str]) -> _Checked:
     checked = _Checked(path, given, schema, workload, mechanism)
     _check_files(checked)
     if given.answers is not None:
-        load_questions(Path(checked.at(given.answers.queries)), schema)
+        check_questions(Path(checked.at(given.answers.queries)), schema)
     return checked
 
 
@@ -248,7 +248,9 @@ def _parsed(document: Mapping[str, Any]) -> RunFile:
         if first["type"] == "extra_forbidden":
             kind = _KINDS.get(parts[0] if parts else "", RunFile)
             names = [field.alias or name for name, field in kind.model_fields.items()]
-            raise UsageError(f"There is no {key!r}{where}. {suggest(key, names)}") from None
+            homes = [f"[{table}]" for table, k in _KINDS.items() if key in k.model_fields]
+            hint = f"It stands in {' or '.join(homes)}." if homes else suggest(key, names)
+            raise UsageError(f"There is no {key!r}{where}. {hint}") from None
         if first["type"] == "missing":
             raise UsageError(f"{key!r} is missing{where}. Add it.") from None
         raise UsageError(f"{key!r}{where}: {first['msg']}.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from admeasure.workload.load import FORMS, load_workload, parse_workload
 from admeasure.workload.questions import (
     Question,
+    check_questions,
     load_questions,
     parse_questions,
     query_of,
@@ -20,6 +21,7 @@ __all__ = [
     "KWay",
     "Question",
     "Workload",
+    "check_questions",
     "load_questions",
     "load_workload",
     "parse_questions",

@@ -16,7 +16,7 @@ condition may be is the schema's business: see `admeasure.schema.select`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,30 +74,71 @@ def load_questions(path: str | Path, schema: Schema) -> list[Question | ColumnSt
     )
 
 
+def check_questions(path: str | Path, schema: Schema) -> None:
+    """Refuse what can be refused before a run has found the levels of open columns: all but what a
+    question says of the values of such a column."""
+    name = str(path)
+    document = _document(read_text(Path(path), WorkloadError, missing=UsageError), name)
+    titled = _titled(document, name)
+    waiting = {c.name for c in schema.open_columns}
+    for title, table in titled.items():
+        if not waiting & (named := _named(table)):
+            _read(table, title, schema, name)
+            continue
+        for column in named:
+            schema.column(column)
+
+
 def parse_questions(
     text: str, schema: Schema, *, name: str = "queries"
 ) -> list[Question | ColumnStatistic]:
     """The questions of a TOML text; `name` is what errors call it."""
+    titled = _titled(_document(text, name), name)
+    return [_read(table, title, schema, name) for title, table in titled.items()]
+
+
+def _document(text: str, name: str) -> dict[str, Any]:
     document = parse_toml(text, name, WorkloadError)
     unknown = [key for key in document if key != "query"]
     if unknown:
         raise WorkloadError(
             f"{name}: there is no table {unknown[0]!r} in a query file. Use [[query]]."
         )
-    questions: dict[str, Question | ColumnStatistic] = {}
+    return document
+
+
+def _titled(document: Mapping[str, Any], name: str) -> dict[str, Mapping[str, Any]]:
+    """The tables of the questions, each under its name."""
+    found: dict[str, Mapping[str, Any]] = {}
     for number, table in enumerate(tables(document, "query", name), start=1):
         title = table.get("name")
         if not isinstance(title, str) or not title:
             raise WorkloadError(f'{name}: [[query]] {number} has no name. Add `name = "…"`.')
-        if title in questions:
+        if title in found:
             raise WorkloadError(f"{name}: two queries are named {title!r}. Rename one.")
-        try:
-            questions[title] = _asked(table, title, schema)
-        except (SchemaError, WorkloadError) as error:
-            raise WorkloadError(f"{name}: query {title!r}: {error}") from error
-    if not questions:
+        found[title] = table
+    if not found:
         raise WorkloadError(f"{name} has no query. Add a [[query]].")
-    return list(questions.values())
+    return found
+
+
+def _named(table: Mapping[str, Any]) -> set[str]:
+    """The columns that a question names, as far as it is written as one."""
+    given = (table.get(key) for key in ("where", "of", *KEYS))
+    return {c for value in given if isinstance(value, str | dict) for c in _columns(value)}
+
+
+def _columns(value: str | dict[str, Any]) -> Iterable[str]:
+    return (value,) if isinstance(value, str) else value
+
+
+def _read(
+    table: Mapping[str, Any], title: str, schema: Schema, name: str
+) -> Question | ColumnStatistic:
+    try:
+        return _asked(table, title, schema)
+    except (SchemaError, WorkloadError) as error:
+        raise WorkloadError(f"{name}: query {title!r}: {error}") from error
 
 
 def _asked(table: Mapping[str, Any], title: str, schema: Schema) -> Question | ColumnStatistic:
