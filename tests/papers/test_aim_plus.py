@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
-from admeasure.mechanisms.aim_plus import AimPlus, batch_of, measured_part
+from admeasure.mechanisms.aim_plus import AimPlus, batch_of, measured_part, room_of
 from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -188,6 +188,14 @@ def test_the_batch_follows_from_the_columns_alone_and_up_to_48_it_is_one():
     for bad in (0, -1):
         with pytest.raises(UsageError, match="batch must be at least 1"):
             AimPlus(batch=bad)
+
+
+def test_a_batch_has_less_room_and_a_round_of_one_all_of_it():
+    binary = Schema.coded("toy", {f"c{i}": 2 for i in range(60)}).domain
+    large = Schema.coded("toy", {f"c{i}": 100 for i in range(60)}).domain
+    assert room_of(binary, 1, 80.0) == room_of(large, 1, 80.0) == 1
+    assert room_of(large, 5, 80.0) == 1 / 5
+    assert room_of(binary, 5, 80.0) == pytest.approx(64 * 60 * 4 * 8 / 2**20 / 80)
 
 
 def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():

@@ -36,6 +36,7 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
+from admeasure.families.graphical.structure.junction_tree import BYTES_PER_CELL, MEGABYTE
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass
 from admeasure.parts.annealing import Annealing
@@ -57,6 +58,7 @@ ONE_BY_ONE, COLUMNS_A_CHOICE = 48, 12
 DEARER = 4
 """How many times what a round of one costs each choice of a batch costs at first, with what it
 measures: of many columns that leaves about two choices a column."""
+TREES_OF_PAIRS = 64
 HOPELESS = 0.5
 """The part of the table that a marginal's penalty may be at most for it to be scored."""
 MOST_MEASURED = 0.9
@@ -88,6 +90,17 @@ def batch_of(domain: Domain) -> int:
     return 1 if len(domain) <= ONE_BY_ONE else len(domain) // COLUMNS_A_CHOICE
 
 
+def room_of(domain: Domain, batch: int, max_megabytes: float) -> float:
+    """The part of the size limit that rounds of so large a batch may fill: a batch-th of it, and no
+    more than so many times what a tree of pairs takes. Every fit goes through the whole tree, and
+    choices that do not see each other's measurements fill it sooner than they are worth."""
+    if batch == 1:
+        return 1.0
+    levels = domain.levels
+    pairs = len(levels) * statistics.fmean(levels) ** 2 * BYTES_PER_CELL / MEGABYTE
+    return min(1 / batch, TREES_OF_PAIRS * pairs / max_megabytes)
+
+
 @dataclass(frozen=True)
 class AimPlus:
     """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
@@ -102,7 +115,7 @@ class AimPlus:
     `patience`: after so many such rounds in a row the last pass gets what is left.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
     `batch`: how many marginals a round chooses, each at four times the cost of a round of one; the
-    size limit is divided by it. By default one up to 48 columns, then one for each 12.
+    tree has less room (`room_of`). By default one up to 48 columns, then one for each 12.
     With alpha 0.9 and 0, 1, 4, 1, any, "no" and 1 it is `aim` but for weights, `HOPELESS` and
     `PER_COLUMN`.
     """
@@ -159,7 +172,8 @@ class AimPlus:
         # What is kept will be divided among about three sets a column.
         ahead = division.total(AGAIN) / (3 * len(domain))
         penalty = Penalty(self.penalty, ahead=ahead, hopeless=HOPELESS)
-        selector = ExpectedImprovement(family, weights, penalty, self.final_pass, annealing.batch)
+        batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
+        selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         for done in rounds:
             log += done.answers
@@ -178,7 +192,7 @@ class AimPlus:
         return Annealing(
             self.name,
             AGAIN,
-            GraphicalFamily(self.max_megabytes / max(1, batch), self.shrink),
+            GraphicalFamily(self.max_megabytes, self.shrink),
             self.rounds,
             alpha if self.alpha is None else self.alpha,
             self.final_pass,

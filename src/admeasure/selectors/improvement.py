@@ -104,6 +104,7 @@ class ExpectedImprovement:
     `batch`: how many marginals a round chooses, one after another by the same scores; what is on
     offer next depends on the choices before it alone: what they do not join (`Forest`) and what
     still fits beside them. Each choice gets the same part of what the round has for choosing.
+    `room`: the part of the size limit that may be filled at all.
 
     The object remembers for the confidence bounds one choice for which each candidate was
     considered and what the model answered then (`PassedOver`).
@@ -114,6 +115,7 @@ class ExpectedImprovement:
     penalty: Penalty = Penalty()
     kept: float = 0.0
     batch: int = 1
+    room: float = 1.0
     _passed_over: PassedOver = field(default_factory=PassedOver)
 
     def select(
@@ -125,7 +127,7 @@ class ExpectedImprovement:
     ) -> Sequence[Query]:
         self._passed_over.learned(model)
         left = curator.remaining - budget.select - budget.measure
-        used = float((1 - left.ratio(curator.budget)) / (1 - self.kept))
+        used = float((1 - left.ratio(curator.budget)) / (1 - self.kept)) * self.room
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows
         per_cell = self.penalty.per_cell(budget.measure / self.batch, l2_squared)
         candidates = self._candidates(model, per_cell, used)
