@@ -186,13 +186,24 @@ class ExpectedImprovement:
             self._cells.update({r: model.domain.cells(r) for r in self.weights})
         most = self.penalty.hopeless * model.total
         hopeful = [r for r, cells in self._cells.items() if per_cell * cells <= most]
-        hopeful = hopeful or [min(self._cells, key=self._cells.__getitem__)]
+        smallest = [min(self._cells, key=self._cells.__getitem__)]  # a column, which every tree has
+        hopeful = hopeful or smallest
         if len(hopeful) > MAX_CANDIDATES * self.batch:
             chance = random.Random(self._passed_over.choices)
             hopeful = chance.sample(hopeful, MAX_CANDIDATES * self.batch)
-        fitting = sorted(self.family.fitting(model, hopeful, used), key=self._cells.__getitem__)
+        fitting = self._fitting(model, hopeful, used) or smallest
+        fitting = sorted(fitting, key=self._cells.__getitem__)
         cells = np.cumsum([self._cells[r] for r in fitting])
         return fitting[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
+
+    def _fitting(self, model: Model, sets: Sequence[Columns], used: float) -> Sequence[Columns]:
+        """Those that fit; for a batch by the bounds that hold for several together, which are
+        quick, where sizes of single ones may take a triangulation for each."""
+        if self.batch == 1:
+            return self.family.fitting(model, sets, used)
+        assert isinstance(self.family, RoomyFamily)
+        left = self.family.room(model, sets, used).left()
+        return [r for r, fits in zip(sets, left.tolist(), strict=True) if fits]
 
     def evidence(
         self, measured: Sequence[Measurement], final: Model, most: Cost | None = None
