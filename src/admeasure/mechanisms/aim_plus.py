@@ -29,7 +29,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import median
+from statistics import fmean, median
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -97,7 +97,7 @@ def room_of(domain: Domain, batch: int, max_megabytes: float) -> float:
     if batch == 1:
         return 1.0
     levels = domain.levels
-    pairs = len(levels) * statistics.fmean(levels) ** 2 * BYTES_PER_CELL / MEGABYTE
+    pairs = len(levels) * fmean(levels) ** 2 * BYTES_PER_CELL / MEGABYTE
     return min(1 / batch, TREES_OF_PAIRS * pairs / max_megabytes)
 
 
