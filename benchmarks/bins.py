@@ -12,8 +12,7 @@ table. All kinds of bins have the same budget:
 - privtree: Zhang, Xiao and Xie (2016), Algorithm 2 with two children and theta = 0, for that share;
 - quantile: 32 by the exponential mechanism, halving (Kaplan, Schnapp and Stemmer 2022), for it.
 
-Each run is a process of its own, but for --here, and leaves a line in results/bins.jsonl; a
-case that has one is not run again. NOT PRIVATE: seeded noise, true errors.
+A run leaves a line in results/bins.jsonl; a case that has one is not run again. NOT PRIVATE.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.planning.bins import PrivateBins
-from common import RESULTS, Record, Results, cpu_seconds, data_folder, here, parallel
+from common import RESULTS, Record, Results, cpu_seconds, data_folder, here
 
 DELTA = 1e-9
 KINDS = ("private", "equal", "privtree", "quantile")
@@ -39,7 +38,6 @@ SHARE = PrivateBins().share
 """Of the budget, for the bins of the others as for the product's own."""
 QUERIES = 1000
 FINE = 4096
-STAMP = "NOT PRIVATE: seeded noise, true errors"
 
 NUMERIC: dict[str, dict[str, tuple[str, Any, Any]]] = {
     "adult_raw": {
@@ -216,8 +214,10 @@ def written(type_: str, edge: float) -> str:
     return str(int(edge)) if type_ == "integer" else repr(edge)
 
 
-def as_given(table: str, columns: dict[str, np.ndarray]) -> dict[str, Any]:
+@cache
+def as_given(table: str) -> dict[str, Any]:
     """The columns as a caller would have them."""
+    columns = raw_table(table)
     given: dict[str, Any] = dict(columns)
     for name, (type_, _, _) in NUMERIC[table].items():
         values = columns[name]
@@ -309,6 +309,15 @@ def answers(release: Any, questions: list[list[Condition]]) -> np.ndarray:
     return np.array(found)
 
 
+@cache
+def answered(table: str, seed: int) -> tuple[list[list[Condition]], np.ndarray]:
+    """The questions of a seed, and their true answers."""
+    columns = raw_table(table)
+    asked = conjunctions(columns, list(NUMERIC[table]), np.random.default_rng(seed))
+    met = ([c.holds(columns[c.column]) for c in question] for question in asked)
+    return asked, np.array([np.logical_and.reduce(each).sum() for each in met])
+
+
 def run_job(job: Record) -> Record:
     from admeasure.mechanisms import build
     from admeasure.privacy.cost import Zcdp, budget_of
@@ -324,7 +333,7 @@ def run_job(job: Record) -> Record:
     schema = Schema.loads(schema_of(table, kind, columns, float(rho.rho), rng))
     started = cpu_seconds()
     release = fit(
-        as_given(table, columns),
+        as_given(table),
         schema,
         workload="all-2way",
         mechanism=build(job["mechanism"], {}),
@@ -332,12 +341,9 @@ def run_job(job: Record) -> Record:
         delta=DELTA,
         seed=job["seed"],
     )
-    questions = conjunctions(columns, list(NUMERIC[table]), np.random.default_rng(job["seed"]))
-    truth = np.array(
-        [np.logical_and.reduce([c.holds(columns[c.column]) for c in q]).sum() for q in questions]
-    )
+    questions, truth = answered(table, job["seed"])
     error = np.abs(answers(release, questions) - truth) / len(columns[CATEGORIES[table][0]])
-    sizes = np.array([len(q) for q in questions])
+    sizes = np.array(list(map(len, questions)))
     return {
         "distance": float(error.mean()),
         "by_conditions": [float(error[sizes == k].mean()) for k in (1, 2, 3)],
@@ -351,9 +357,8 @@ def report(records: list[Record]) -> None:
     """A row for each table and epsilon: error in hundredths of the table, with standard errors."""
     grouped: dict[tuple[Any, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for r in records:
-        if "distance" in r:
-            grouped[r["table"], r["mechanism"], r["epsilon"]][r["kind"]].append(100 * r["distance"])
-    print(f"{STAMP}\n| table | mechanism | epsilon | " + " | ".join(KINDS) + " |")
+        grouped[r["table"], r["mechanism"], r["epsilon"]][r["kind"]].append(100 * r["distance"])
+    print("NOT PRIVATE\n| table | mechanism | epsilon | " + " | ".join(KINDS) + " |")
     print("| --- | --- | ---: |" + " ---: |" * len(KINDS))
     for key, kinds in sorted(grouped.items()):
         cells = [_cell(kinds.get(kind, [])) for kind in KINDS]
@@ -364,7 +369,7 @@ def _cell(errors: list[float]) -> str:
     if not errors:
         return ""
     spread = statistics.stdev(errors) / math.sqrt(len(errors)) if len(errors) > 1 else math.nan
-    return f"{statistics.mean(errors):.3f} ± {spread:.3f}"
+    return f"{statistics.mean(errors):.3f} ± {spread:.3f} ({len(errors)})"
 
 
 def main() -> None:
@@ -374,9 +379,7 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.3,1,3")
     parser.add_argument("--mechanisms", default="mst")
     parser.add_argument("--seeds", default="0:5")
-    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--here", action="store_true", help="all in this process")
     parser.add_argument("--table", action="store_true", help="print what was run so far")
     args = parser.parse_args()
     results = Results(RESULTS / "bins.jsonl")
@@ -387,9 +390,8 @@ def main() -> None:
             {"table": t, "bins": k, "epsilon": float(e), "mechanism": m, "seed": s}
             for s, e, m, t, k in product(range(first, last), *(a.split(",") for a in asked))
         ]
-        made = parallel(jobs, run_job, args.workers, results=results, again=args.again)
-        for r in here(jobs, run_job, results=results, again=args.again) if args.here else made:
-            print(r["table"], r.get("kind"), r["epsilon"], r["seed"], r.get("distance"), flush=True)
+        for r in here(jobs, run_job, results=results, again=args.again):
+            print(r["table"], r["kind"], r["epsilon"], r["seed"], r["distance"], flush=True)
     report(list(results.read().values()))
 
 

@@ -179,7 +179,7 @@ def measured(levels, counts, sigma, seed=1):
 def test_a_node_that_holds_no_more_than_noise_would_has_its_rows_spread_evenly():
     """And one that holds more, by what was measured of its children; sums stay what they were."""
     levels = (np.array([0]), np.array([0, 4, 6]), np.arange(8))
-    noisy = (np.array([1060.0]), np.array([30.0, 30.0, 1000.0]), np.array([9.0] * 6 + [900, 100.0]))
+    noisy = (np.array([1030.0]), np.array([15.0, 15.0, 1000.0]), np.array([4.0] * 6 + [900, 100.0]))
     found = estimate(levels, noisy, 10.0)
     few, alike, many = found.counts[1]
     assert max(few, alike) < EVEN * 10 < many

@@ -25,7 +25,7 @@ Levels = Sequence[np.ndarray]
 EVIDENCE = 4.0
 """How many times the scale of its noise a node must hold to be no work of noise."""
 
-EVEN = 4.0
+EVEN = 2.0
 """The same for its children to be told apart."""
 
 
