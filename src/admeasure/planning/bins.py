@@ -29,7 +29,7 @@ from admeasure.schema.ordered import Ordered
 from admeasure.schema.private_bins import cut, hierarchy, inside_of, leaf_of, recoding
 
 FEWEST_BINS = 8
-PAIR = 1.0
+PAIR = 0.5
 """What a cell of a pair of columns should hold on average, in scales of its noise."""
 
 NOTE = (
