@@ -226,6 +226,10 @@ def refusal(account: Account, asked: Cost, delta: float) -> str:
             "the columns their levels (`enum = […]`)"
         )
         advice += ", or ask for a smaller delta" if free else ""
+        if account.spent <= account.total * 0:
+            advice += (
+                ", or, as nothing was spent on it yet, enter it under another name with a share"
+            )
     else:
         most = _floor(_epsilon_within(account.left, delta, share))
         advice = (

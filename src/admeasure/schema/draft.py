@@ -22,6 +22,7 @@ _HEADER = """\
 # Fill in every TODO from public knowledge: a codebook, a form, a law. Never from the rows.
 # A column that needs no protection and no answer is best left out: delete its [[column]].
 # Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
+# Categories that no codebook lists: enum = "private" finds those that some hundred rows have.
 # Where one {unit} may have several rows, add unit_column = "…" under [privacy].
 """
 
