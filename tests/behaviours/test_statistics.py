@@ -329,3 +329,19 @@ def test_a_statistic_is_as_well_known_as_the_counts_that_it_rests_on(kind, asked
     (statistic,) = parse_questions(f'[[query]]\nname = "q"\n{name} = "{column}"\n', schema)
     known: Any = Known(schema, codes, lambda: 1.0, kind=kind)
     assert answer_statistic(known, statistic, 0.95).kind == kind
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_an_end_that_is_no_number_to_print_is_said_in_words(kind, tmp_path, monkeypatch):
+    """Of a column without bounds a few rows may be anywhere: a mean moves with them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(f'{HEAD}[[column]]\nname = "x"\ntype = "{kind}"\n')
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{i % 90}\n" for i in range(3000)))
+    release = admeasure.fit("t.csv", "s.toml", workload="all-1way", epsilon=1, delta=1e-6, seed=1)
+    release.save("r")
+    done = CliRunner().invoke(app, ["answer", "r", "--mean", "x", "--median", "x"])
+    assert done.exit_code == 0
+    mean, median = (line for line in done.output.splitlines() if " of x" in line)
+    assert mean.count("no limit") == 2
+    assert "no limit" not in median
+    assert "minimum" in done.output

@@ -57,6 +57,12 @@ def show(
         say(line)
 
 
+NO_LIMIT = "no limit"
+NO_NUMBER = 1e9
+"""An end so many times the value comes from bins of a column without bounds: no number in print
+would help with it."""
+
+
 def _print(answers: Sequence[Answer], release: Release, confidence: float) -> None:
     lines = [
         [a.name, f"{a.value:,.0f}", f"{a.low:,.0f}", f"{a.high:,.0f}", _percent(a, release), a.kind]
@@ -73,7 +79,8 @@ def _print(answers: Sequence[Answer], release: Release, confidence: float) -> No
 
 
 def _print_statistics(answers: Sequence[StatisticAnswer], confidence: float) -> None:
-    lines = [[a.name, *(_shown(v) for v in (a.value, a.low, a.high)), a.kind] for a in answers]
+    shown = [[_shown(a.value), _end(a.low, a.value), _end(a.high, a.value)] for a in answers]
+    lines = [[a.name, *values, a.kind] for a, values in zip(answers, shown, strict=True)]
     for line in table(["statistic", "value", "from", "to", "interval"], lines):
         say(line)
     say()
@@ -81,6 +88,17 @@ def _print_statistics(answers: Sequence[StatisticAnswer], confidence: float) -> 
         f"Each interval holds the true value with {100 * confidence:g}% confidence, for one "
         "statistic at a time, wherever values lie within their bins."
     )
+    if any(NO_LIMIT in values for values in shown):
+        say(
+            f"{NO_LIMIT}: a few values of a column without bounds could be anything. Bounds in the "
+            "schema (`minimum`, `maximum`) give a mean or a sum an interval; a median has one."
+        )
+
+
+def _end(end: object, value: object) -> str:
+    if isinstance(end, int | float) and isinstance(value, int | float):
+        return NO_LIMIT if abs(end) > NO_NUMBER * max(1, abs(value)) else _shown(end)
+    return _shown(end)
 
 
 def _shown(value: object) -> str:
@@ -90,7 +108,6 @@ def _shown(value: object) -> str:
         case int():
             return f"{value:,}"
         case float():
-            # A column without bounds may have bins that no number in print would help with.
             return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
     return str(value)
 
