@@ -74,11 +74,13 @@ class Domain:
 
     def shape(self, columns: Iterable[str]) -> tuple[int, ...]:
         """The shape of a marginal's array."""
-        return tuple(self._levels[c] for c in columns)
+        return tuple(map(self._levels.__getitem__, columns))
 
     def cells(self, columns: Iterable[str] | None = None) -> int:
         """How many cells a marginal has; the whole domain's size where no columns are named."""
-        return math.prod(self.shape(self.columns if columns is None else columns))
+        return math.prod(
+            map(self._levels.__getitem__, self.columns if columns is None else columns)
+        )
 
 
 def about(cells: int) -> str:

@@ -18,7 +18,7 @@ from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
 from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, Division, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -48,15 +48,12 @@ class Gaussian:
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        shares = _shares(domain, workload)
-        total = sum(shares.values())
-        l2_squared = {c: Marginal(c).sensitivity(domain, unit).l2_squared for c in shares}
-        parts = {c: budget * share / total for c, share in shares.items()}
-        return Division(
-            tuple(
-                Item(f"marginal of {', '.join(c)}", part, part.sigma(l2_squared[c]))
-                for c, part in parts.items()
-            )
+        return by_shares(
+            budget,
+            [
+                (f"marginal of {', '.join(c)}", s, Marginal(c).sensitivity(domain, unit).l2_squared)
+                for c, s in _shares(domain, workload).items()
+            ],
         )
 
     def plan(

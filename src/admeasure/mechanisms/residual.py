@@ -36,7 +36,7 @@ from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.families.residuals import Residuals, cell_share, inside, query_of
 from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -102,26 +102,13 @@ class ResidualPlanner:
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        makeup = Makeup.of(domain, workload)
-        l2_squared = [query_of(p).sensitivity(domain, unit).l2_squared for p in makeup.parts]
-        prices = np.array(
-            [l2 / domain.cells(p) ** 2 for p, l2 in zip(makeup.parts, l2_squared, strict=True)]
-        )
-        shares = [Fraction(share) for share in makeup.shares(self.objective, prices).tolist()]
-        total = sum(shares)
-        costs = [budget * share / total for share in shares]
-        return Division(
-            tuple(
-                Item(f"residual of {', '.join(p)}" if p else ROWS, cost, cost.sigma(l2))
-                for p, cost, l2 in zip(makeup.parts, costs, l2_squared, strict=True)
-            )
-        )
+        return _divided(Makeup.of(domain, workload), self.objective, domain, unit, budget)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         makeup = Makeup.of(domain, workload)
+        items = _divided(makeup, self.objective, domain, unit, budget).items
         error = None
         if rows:
             scales = np.sqrt(makeup.variances(_noise(domain, makeup, items))) * makeup.cells
@@ -206,6 +193,19 @@ class Makeup:
             mu = mu * seen
             mu /= mu.sum()
         return mu
+
+
+def _divided(
+    makeup: Makeup, objective: Literal["sum", "max"], domain: Domain, unit: Unit, budget: Cost
+) -> Division:
+    """What each residual gets."""
+    l2_squared = [query_of(p).sensitivity(domain, unit).l2_squared for p in makeup.parts]
+    prices = np.array(
+        [l2 / domain.cells(p) ** 2 for p, l2 in zip(makeup.parts, l2_squared, strict=True)]
+    )
+    shares = [Fraction(share) for share in makeup.shares(objective, prices).tolist()]
+    names = [f"residual of {', '.join(p)}" if p else ROWS for p in makeup.parts]
+    return by_shares(budget, list(zip(names, shares, l2_squared, strict=True)))
 
 
 def _noise(domain: Domain, makeup: Makeup, items: Sequence[Item]) -> np.ndarray:

@@ -7,7 +7,8 @@ rationals, so they add up to the budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -65,6 +66,21 @@ class Division:
         for item in self.items:
             found = found + item.total if item.what == what else found
         return found
+
+
+def by_shares(budget: Cost, parts: Sequence[tuple[str, Fraction, int]]) -> Division:
+    """Each part, of a name, a share and a squared L2 sensitivity, measured for what its share is of
+    all shares. Of very many parts most are alike: each kind is computed once."""
+    kinds = Counter((share, l2_squared) for _, share, l2_squared in parts)
+    total = sum(share * times for (share, _), times in kinds.items())
+    costs = {kind: budget * kind[0] / total for kind in kinds}
+    sigmas = {kind: cost.sigma(kind[1]) for kind, cost in costs.items()}
+    return Division(
+        tuple(
+            Item(what, costs[share, l2_squared], sigmas[share, l2_squared])
+            for what, share, l2_squared in parts
+        )
+    )
 
 
 def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from operator import index
+from operator import index, lt
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -81,6 +81,8 @@ def arrange(columns: Iterable[str], *parallel: Sequence[T]) -> tuple[Columns, li
     if isinstance(columns, str):
         raise WorkloadError(f"A query needs a list of columns, not the text {columns!r}.")
     names = tuple(columns)
+    if not parallel and {*map(type, names)} <= {str} and all(map(lt, names, names[1:])):
+        return names, []
     unnamed = [name for name in names if not isinstance(name, str)]
     if unnamed:
         raise WorkloadError(f"A column is named by a text, not by {type(unnamed[0]).__name__}.")

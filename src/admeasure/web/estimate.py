@@ -2,7 +2,8 @@
 
 For each marginal r of the workload that lies inside a measured one, the weighted average of what
 was measured has noise of scale σ_r (AIM, Theorem 2), so an expected L1 error of sqrt(2/π) σ_r n_r
-rows. Marginals that no measurement contains yet are counted apart: nothing is known of their error.
+rows; so has one that is put together from measured residuals (`families.residuals`). Marginals of
+which neither is there yet are counted apart: nothing is known of their error.
 All are counted; of many that are covered the error is the mean over some at even distances.
 Everything here comes from privatised results.
 """
@@ -15,11 +16,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
+from admeasure.families.residuals import Residuals, query_of
+from admeasure.measurement import Measurement
 from admeasure.reporting.facts import evenly
 
 MOST = 400
+NO_VALUES = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -41,15 +47,38 @@ def estimate(
         for e in events
         if e["event"] == "measure" and e["query"]["query"] == "marginal"
     ]
+    residuals = _residuals(events, domain)
     covered = _covered({inside for inside, _, _ in measured}, marginals)
+    if residuals.measured:
+        inside = set(covered)
+        covered = [c for c in marginals if c in inside or residuals.hold(c)]
+    containing: dict[str, set[int]] = {}
+    for i, (one, _, _) in enumerate(measured):
+        for column in one:
+            containing.setdefault(column, set()).add(i)
     rows = _rows(measured, domain)
     errors = []
     for columns in evenly(covered, MOST) if rows else ():
-        precision = _precision(frozenset(columns), measured, domain)
+        around = set.intersection(*(containing.get(c, set()) for c in columns))
+        nearby = [measured[i] for i in sorted(around)]
+        precision = _precision(frozenset(columns), nearby, domain)
+        if residuals.measured and residuals.hold(columns):
+            precision = max(precision, 1 / residuals.variance(columns))
         noise = HALF_NORMAL * precision**-0.5 * domain.cells(columns) / rows
         errors.append(min(2.0, noise))
     mean = sum(errors) / len(errors) if errors else None
     return Estimate(mean, len(covered), len(marginals), rows)
+
+
+def _residuals(events: Sequence[dict[str, Any]], domain: Domain) -> Residuals:
+    """What was measured of residuals, as far as noise goes; nothing where there are none."""
+    log = []
+    for event in events:
+        if event["event"] == "measure":
+            kind, columns = event["query"]["query"], tuple(event["query"]["columns"])
+            if kind == "residual" or (kind == "marginal" and not columns):
+                log.append(Measurement(query_of(columns), NO_VALUES, float(event["sigma"])))
+    return Residuals.of(domain, log if any(m.query.columns for m in log) else ())
 
 
 def _covered(measured: set[frozenset[str]], marginals: Sequence[Columns]) -> list[Columns]:

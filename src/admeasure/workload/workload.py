@@ -11,6 +11,7 @@ sample of them, with weights that make every sum over the workload right in the 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -135,6 +136,8 @@ class Workload:
 
     @cached_property
     def _marginals(self) -> tuple[Columns, ...]:
+        if self.rule is not None:
+            return tuple(query.columns for query in self.queries)  # in this order already
         return tuple(sorted({q.columns for q in self.queries}, key=_size_then_name))
 
     def marginal_weights(self) -> list[Fraction]:
@@ -157,7 +160,7 @@ class Workload:
 
     @cached_property
     def _closure(self) -> tuple[Columns, ...]:
-        subsets = sum(2 ** len(columns) for columns in self.marginals())
+        subsets = sum(2**size * n for size, n in Counter(map(len, self.marginals())).items())
         if subsets > MOST_SUBSETS:
             widest = len(self.marginals()[-1])
             raise ResourceError(
