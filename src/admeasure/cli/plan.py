@@ -71,7 +71,7 @@ def _print(planned: Planned) -> None:
     say()
     say(f"rounds           {made.rounds}")
     say(f"expected error   {_expected(made, rows)}")
-    say(f"memory           about {max(0.1, made.megabytes):.1f} MB for the model")
+    say(f"memory           about {max(0.1, made.megabytes):.1f} MB")
     say(f"time             about {_seconds(made.seconds)}, after reading the table")
     for text in made.notes:
         say(text)

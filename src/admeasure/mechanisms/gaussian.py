@@ -17,7 +17,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
-from admeasure.planning import room
+from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, Division, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
@@ -69,9 +69,10 @@ class Gaussian:
             ]
             error = sum(min(2.0, e) for e in l1) / len(l1)
         cells = sum(sizes)
-        return Plan(
-            items, "1", error, self.needs(domain, workload), cells * 2e-7 + 0.01 * len(items)
-        )
+        megabytes = forecast.process_megabytes(domain, rows) + self.needs(domain, workload)
+        counting = 4e-9 * (rows or ASSUMED_ROWS)
+        seconds = 0.1 + cells * 3e-7 + len(items) * (3e-4 + counting)
+        return Plan(items, "1", error, megabytes, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         division = self.divide(

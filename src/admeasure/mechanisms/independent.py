@@ -60,6 +60,8 @@ class Independent:
             sigma_last=one_way.sigma,
             rounds="1",
             max_megabytes=1.0,
+            seconds=0.1 + len(domain) * (0.001 + 2e-8 * (rows or ASSUMED_ROWS)),
+            cells=sum(domain.levels),
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

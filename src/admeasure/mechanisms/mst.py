@@ -104,8 +104,21 @@ class Mst:
         items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
         sigma = items[-1].sigma
         assert sigma is not None
+        columns = len(domain)
+        pairs = columns * (columns - 1) // 2
+        cells = (sum(domain.levels) ** 2 - sum(n**2 for n in domain.levels)) // 2
+        # Every pair is scored again for each edge; benchmarks/plans.py.
+        seconds = 0.1 + pairs * (2e-5 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
         return forecast.graphical(
-            items, domain, workload, rows, sigma_last=sigma, rounds="1", max_megabytes=1.0
+            items,
+            domain,
+            workload,
+            rows,
+            sigma_last=sigma,
+            rounds="1",
+            max_megabytes=1.0,
+            seconds=seconds,
+            cells=cells,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

@@ -35,7 +35,7 @@ from admeasure.errors import ResourceError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.families.residuals import Residuals, cell_share, inside, query_of
-from admeasure.planning import room
+from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
@@ -114,9 +114,10 @@ class ResidualPlanner:
             scales = np.sqrt(makeup.variances(_noise(domain, makeup, items))) * makeup.cells
             error = float(np.minimum(2.0, HALF_NORMAL * scales / rows).mean())
         cells = sum(domain.cells(part) for part in makeup.parts)
-        return Plan(
-            items, "1", error, self.needs(domain, workload), cells * 3e-7 + 0.01 * len(items)
-        )
+        megabytes = forecast.process_megabytes(domain, rows) + self.needs(domain, workload)
+        counting = 4e-9 * (rows or ASSUMED_ROWS)
+        seconds = 0.1 + cells * 3e-7 + len(items) * (4.5e-4 + counting)
+        return Plan(items, "1", error, megabytes, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain

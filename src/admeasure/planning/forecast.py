@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from admeasure.domain import Domain
 from admeasure.families import HALF_NORMAL
+from admeasure.limits import MEGABYTE
+from admeasure.planning.division import ASSUMED_ROWS
 from admeasure.planning.mechanism import Item, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.workload import Workload
 
-# Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10.
-PROCESS_MEGABYTES = 160
+# Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10, and with
+# benchmarks/plans.py (the process; mechanisms that state what they hold).
+PROCESS_MEGABYTES = 110
+BYTES_PER_CELL = 100
+KEPT_MEGABYTES = 2048
+"""What a curator keeps of exact counts and answers, at most (`privacy.truth.HOST_BYTES`, twice)."""
+HOPELESS = 2.0
+"""The part of the table that noise on a marginal may be for it to be looked at at all."""
+LEAST_CELLS = 1000
 MEMORY_PER_MODEL = 17
 SECONDS_PER_MEGABYTE = 2.4
 GROWTH = 20
@@ -24,28 +33,42 @@ def graphical(
     sigma_last: float,
     rounds: str,
     max_megabytes: float,
+    seconds: float | None = None,
+    cells: int | None = None,
 ) -> Plan:
     """A plan whose error is that of noise alone.
 
     Every marginal of the workload is taken to be as noisy as if it were measured once at
     `sigma_last`, and no worse than knowing nothing: the mean of min(2, sqrt(2/π) σ n_r / rows).
+    `cells` of tables are held, and the run takes `seconds`, where the mechanism knows that; else
+    they follow the size that a model can reach, and the tables that are worth a look.
     """
     error = None
     if rows:
         l1 = [HALF_NORMAL * sigma_last * domain.cells(r) / rows for r in workload.marginals()]
         error = sum(min(2.0, e) for e in l1) / len(l1)
-    closure = workload.closure()
-    cells = sum(domain.cells(r) for r in closure)
     reach = expected_megabytes(domain, rows, sigma_last, max_megabytes)
-    megabytes = PROCESS_MEGABYTES + cells * 24 / 2**20 + MEMORY_PER_MODEL * reach
-    seconds = 1.0 + len(closure) * 0.005 + SECONDS_PER_MEGABYTE * reach
+    megabytes = process_megabytes(domain, rows)
+    if seconds is None or cells is None:
+        closure = workload.closure()
+        drowned = HOPELESS * (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma_last)
+        worth = (n for n in map(domain.cells, closure) if n <= max(drowned, LEAST_CELLS))
+        # Exact counts beyond what a curator keeps are counted again, and not held.
+        megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + MEMORY_PER_MODEL * reach
+        seconds = 1.0 + len(closure) * 0.005 + SECONDS_PER_MEGABYTE * reach
+    else:
+        megabytes += cells * BYTES_PER_CELL / MEGABYTE
     notes = (
         "The expected error is what noise alone would cause; correlations that are not measured "
         "add to it, and marginals with many cells are usually answered from smaller ones.",
-        "Memory and time are rough, and rather high than low: they follow the size that a model "
-        "can reach at this budget.",
+        "Memory and time are rough: half as much, or twice, is common.",
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
+
+
+def process_megabytes(domain: Domain, rows: int | None) -> float:
+    """The process with a table of that size in it."""
+    return PROCESS_MEGABYTES + 2.5 * (rows or ASSUMED_ROWS) * len(domain) / MEGABYTE
 
 
 def expected_megabytes(

@@ -44,8 +44,8 @@ def check_listed(workload: Workload, who: str) -> None:
     if workload.sampled:
         raise ResourceError(
             f"{who} answers what it measures and nothing else, and the workload is "
-            f"{workload.rule}: too many to measure. Ask for pairs (all-2way), name the marginals "
-            "that matter, or use aim-plus."
+            f"{workload.rule}: too many to measure. Name the marginals that matter, ask for "
+            "smaller ones, or use aim-plus."
         )
 
 

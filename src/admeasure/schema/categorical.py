@@ -205,6 +205,13 @@ class StringColumn(Column):
             **dict.fromkeys((Storage.REAL, Storage.DECIMAL), Rules(Reads.REAL, numbers)),
         }
 
+    @property
+    def coarser(self) -> str:
+        return (
+            'Let the run find those that many people have (`enum = "private"`), or give coarser '
+            "ones and send the rest to `other`"
+        )
+
     def problems(self) -> Iterator[str]:
         if self.enum is None:
             yield f"has no enum. Add `enum = […]` to the schema, {CODEBOOK}"

@@ -183,12 +183,16 @@ class Column(Part):
         """The codes that a value, a list or a range stands for: see `admeasure.schema.select`."""
         return select.codes_of(self, selection)
 
+    @property
+    def coarser(self) -> str:
+        """What gives the column fewer levels, as a sentence without its end."""
+        return "Use `bins = …` or `edges = […]`"
+
     def problems(self) -> Iterator[str]:
         """What contradicts itself, as ends of the sentence "Column 'x' …"."""
         if self.levels > MAX_LEVELS:
             yield (
-                f"would have {self.levels:,} levels and the limit is {MAX_LEVELS:,}. "
-                "Use `bins = …` or `edges = […]`"
+                f"would have {self.levels:,} levels and the limit is {MAX_LEVELS:,}. {self.coarser}"
             )
 
     @model_validator(mode="after")

@@ -28,7 +28,10 @@ from admeasure.verbs.given import (
     workload_of,
 )
 
-TOO_LARGE = "This machine has less memory than that at present: here, fit would refuse."
+TOO_LARGE = (
+    "This machine has less memory than that at present: here, fit would refuse. Fewer columns, pairs "
+    "in place of triples, coarser bins or another mechanism (mst, independent) take less."
+)
 
 
 @dataclass(frozen=True)
