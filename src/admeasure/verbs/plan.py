@@ -29,8 +29,8 @@ from admeasure.verbs.given import (
 )
 
 TOO_LARGE = (
-    "This machine has less memory than that at present: here, fit would refuse. Fewer columns, pairs "
-    "in place of triples, coarser bins or another mechanism (mst, independent) take less."
+    "This machine has less memory than that at present: here, fit would refuse. Fewer columns, "
+    "pairs in place of triples, coarser bins or another mechanism (mst, independent) take less."
 )
 
 
