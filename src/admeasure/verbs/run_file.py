@@ -353,8 +353,10 @@ def _same_schema(released: Schema, asked: Schema) -> bool:
 def _same_mechanism(name: str, options: Mapping[str, Any], asked: Mechanism | Auto) -> bool:
     if isinstance(asked, Auto):
         return True
-    wanted = json.loads(json.dumps(options_of(asked)))
-    return name == asked.name and all(options.get(key) == wanted[key] for key in wanted)
+    # As text: what was read back has lists where an option is a tuple.
+    wanted = {key: json.dumps(value) for key, value in options_of(asked).items()}
+    same = all(json.dumps(options.get(key)) == value for key, value in wanted.items())
+    return name == asked.name and same
 
 
 def _made(checked: _Checked, release: Release, kept: tuple[Path, ...]) -> tuple[Path, ...]:
