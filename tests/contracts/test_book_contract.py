@@ -230,7 +230,6 @@ def work(path, *words: object) -> list[list[str]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=3600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return [line.split() for line in done.stdout.splitlines()]
