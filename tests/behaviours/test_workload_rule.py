@@ -50,8 +50,7 @@ def test_a_sampled_workload_weighs_candidates_as_the_list_does(target: str | Non
     rule = KWay.of(NAMES, 3, target, looked_at=4)
     sampled, whole = closure_weights(Workload.by_rule(rule)), closure_weights(listed(rule))
     assert sampled == {r: whole[r] for r in sampled}
-    assert {r for r in whole if len(r) < 3} <= sampled.keys()
-    assert sum(len(r) == 3 for r in sampled) == 4
+    assert {r for r in whole if len(r) < 3} == sampled.keys()
 
 
 def test_few_marginals_are_the_list_that_they_always_were() -> None:
