@@ -110,11 +110,11 @@ class Certificate:
             )
             for line in sorted(self.charges, key=lambda line: -line.rho)
         ]
-        public = "".join(f"<li>{escape(text)}</li>" for text in self.unprotected)
+        listed = "".join(f"<li>{escape(text)}</li>" for text in self.unprotected)
         return (
             f"<div>{stamp(self.stamp)}<p>{escape(self.promise)}</p><p>{escape(self.accuracy)}</p>"
             + table(("spent on", "times", "of the budget", ""), spent)
-            + folded("not protected", f"<ul>{public}</ul>")
+            + folded("not protected", f"<ul>{listed}</ul>")
             + "</div>"
         )
 

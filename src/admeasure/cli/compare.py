@@ -31,11 +31,11 @@ def show(
     named = {printable(text): text for text in synthetic}
     if len(named) < len(synthetic):
         raise UsageError("Two of the synthetic tables have the same name. Name each once.")
-    target = None if out is None else marked(out)
-    if target is not None:
-        if not is_page(target):
-            raise UsageError(f"The comparison is an .html file; {target.name!r} is none.")
-        refuse_to_overwrite(target, force=force)
+    page = None if out is None else marked(out)
+    if page is not None:
+        if not is_page(page):
+            raise UsageError(f"The comparison is an .html file; {page.name!r} is none.")
+        refuse_to_overwrite(page, force=force)
     with progress() as make:
         found = compare(
             real,
@@ -46,9 +46,9 @@ def show(
             seed=seed,
             started=lambda name: make(f"judging {name}"),
         )
-    if target is not None:
-        write_private(target, compared_html(found.tables, printable(real)))
-        note(f"Wrote {target}: {NOT_PRIVATE}.")
+    if page is not None:
+        write_private(page, compared_html(found.tables, printable(real)))
+        note(f"Wrote {page}: {NOT_PRIVATE}.")
     if json:
         say_json({"real": printable(real), **found.to_json()})
         return
