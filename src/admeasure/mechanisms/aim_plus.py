@@ -202,4 +202,5 @@ class AimPlus:
             PER_COLUMN,
             batch,
             DEARER if batch > 1 else 1,
+            forecast.PLUS,
         )
