@@ -47,7 +47,7 @@ class Annealing:
     per_column: int = 16
     batch: int = 1
     dearer: int = 1
-    pace: forecast.Pace = forecast.ONE_A_ROUND
+    rates: forecast.Rates = forecast.ONE_A_ROUND
 
     def __post_init__(self) -> None:
         most = self.family.max_megabytes
@@ -110,7 +110,7 @@ class Annealing:
             sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
             rounds=f"{fewest} to {int(left.ratio(each)) + 1}",
             max_megabytes=self.family.max_megabytes,
-            pace=self.pace,
+            rates=self.rates,
         )
 
     def schedule(self, domain: Domain, budget: Cost) -> Annealed:

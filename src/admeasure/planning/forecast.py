@@ -25,7 +25,7 @@ GROWTH = 20
 
 
 @dataclass(frozen=True)
-class Pace:
+class Rates:
     """Seconds to start with, for each candidate and for each megabyte that a model can reach; and
     how many times that the memory is."""
 
@@ -35,9 +35,9 @@ class Pace:
     memory: float
 
 
-ONE_A_ROUND = Pace(1.0, 0.005, 2.4, 17)
+ONE_A_ROUND = Rates(1.0, 0.005, 2.4, 17)
 """Of `aim` and whoever chooses one marginal a round and fits anew."""
-PLUS = Pace(0.3, 0.001, 0.15, 10)
+PLUS = Rates(0.3, 0.001, 0.15, 10)
 """Of `aim-plus`, which stops sooner and chooses several where there are many columns."""
 
 
@@ -50,7 +50,7 @@ def graphical(
     sigma_last: float,
     rounds: str,
     max_megabytes: float,
-    pace: Pace = ONE_A_ROUND,
+    rates: Rates = ONE_A_ROUND,
     seconds: float | None = None,
     cells: int | None = None,
 ) -> Plan:
@@ -72,9 +72,9 @@ def graphical(
         drowned = HOPELESS * (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma_last)
         worth = (n for n in map(domain.cells, closure) if n <= max(drowned, LEAST_CELLS))
         # Exact counts beyond what a curator keeps are counted again, and not held.
-        megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + pace.memory * reach
+        megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
         looked = len(closure) - (len(workload) if workload.sampled else 0)
-        seconds = pace.start + looked * pace.candidate + pace.megabyte * reach
+        seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
     notes = (
