@@ -25,7 +25,7 @@ import numpy as np
 
 from admeasure.planning.tree import estimate
 from admeasure.schema.leaves import hierarchy, whole_starts
-from bins import KINDS, STAMP, fine_edges, privtree, quantiles
+from bins import KINDS, fine_edges, privtree, quantiles
 
 ROWS, RHO, SEEDS = 50_000, 1e-4, 20
 Shape = tuple[np.ndarray, int, int]
@@ -96,7 +96,7 @@ def main() -> None:
         "income": income,
         "92% zero": mostly_zero,
     }
-    print(STAMP)
+    print("NOT PRIVATE: seeded noise, true errors")
     print("| shape | " + " | ".join(KINDS) + " |")
     print("| --- |" + " ---: |" * len(KINDS))
     for name, shape in shapes.items():
