@@ -133,7 +133,7 @@ class Zcdp:
     @classmethod
     def of(cls, epsilon: float, delta: float, delta_share: Number = 0) -> Zcdp:
         """What is left of delta when the share is taken off is what rho has."""
-        if epsilon > LARGEST_EPSILON:
+        if LARGEST_EPSILON < epsilon < math.inf:  # what is no number is refused below
             raise UsageError(
                 f"epsilon {epsilon:g} promises nothing to anybody: at most {LARGEST_EPSILON:g} is "
                 "taken. Choose one below 10, to protect people."
