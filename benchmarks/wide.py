@@ -161,7 +161,7 @@ STEPS = {
     "fit": ("admeasure.families.graphical.family", "GraphicalFamily._fitted"),
     "plan fits": ("admeasure.families.graphical.estimation.dual", "Dual.__init__"),
     "grow the tree": ("admeasure.families.graphical.structure.junction_tree", "JunctionTree.grown"),
-    "what fits": ("admeasure.families.graphical.family", "GraphicalFamily.fitting"),
+    "what fits": ("admeasure.families.graphical.structure.room", "Room.left"),
     "last pass": ("admeasure.parts.final_pass", "again"),
     "evidence": ("admeasure.selectors.passed_over", "PassedOver.evidence"),
 }
