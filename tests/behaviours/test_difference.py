@@ -21,7 +21,6 @@ from admeasure.sources.memory import MemorySource
 from admeasure.sources.open import open_source
 from admeasure.verbs.check import check
 from admeasure.workload import Workload
-from admeasure.workload.files import read_entries
 
 HEAD = '[table]\nname = "visits"\n[privacy]\nunit = "person"\n'
 START = datetime.date(2023, 1, 1)
@@ -84,8 +83,8 @@ def test_a_release_is_asked_about_what_it_models():
     with pytest.raises(SchemaError, match="Name these, or count sampled rows"):
         release.marginal(["seen", "sex"])
     domain = release.schema.domain
-    (entry,) = read_entries('[[marginal]]\ncolumns = ["seen", "sex"]\n', name="w", domain=domain)
-    assert entry[0] == Marginal(["booked", "sex", "wait"])
+    read = Workload.loads('[[marginal]]\ncolumns = ["seen", "sex"]\n', name="w", domain=domain)
+    assert list(read) == [Marginal(["booked", "sex", "wait"])]
     with pytest.raises(WorkloadError, match="'seen' is computed from 'booked', 'wait'"):
         Workload([Marginal(["seen"])]).validate(domain)
 

@@ -69,11 +69,12 @@ def test_sequences_keep_their_first_entries(tmp_path: Path) -> None:
     assert codes["page02"].tolist() == [1, 2, 0]
 
 
-def test_raw_adult_becomes_the_table_that_the_papers_authors_published(tmp_path: Path) -> None:
+@pytest.mark.data
+def test_raw_adult_becomes_the_table_that_the_papers_authors_published(
+    tmp_path: Path, shared_data: Path
+) -> None:
     """With their bounds; their levels of a text may be in another order."""
-    data = Path(os.environ.get("ADMEASURE_DATA", "nowhere"))
-    if not (data / "adult_raw.parquet").exists():
-        pytest.skip("the benchmark tables are not here")
+    data = shared_data
     theirs = json.loads((data / "adult_aim.schema.json").read_text())["columns"]
     bounds = []
     for column in theirs:
