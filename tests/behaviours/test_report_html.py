@@ -27,6 +27,7 @@ from admeasure.reporting.html import certificate_page, html_report
 from admeasure.reporting.summary import summarise
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source
+from admeasure.workload import Question
 
 LIMIT = 2_000_000
 HOSTILE = "<script>alert('x')</script>"
@@ -243,11 +244,30 @@ def test_the_summary_names_what_can_be_told_and_what_cannot(private: Release) ->
     said = summarise(gathered, "person")
     known = sum(r.grade != "poor" for r in gathered.ranked)
     assert f"{known} of {len(gathered.ranked)} tables" in said.safe or not known
-    assert "any one person" in said.unsafe
     halves = [(v.high - v.low) / 2 for c in gathered.columns for v in c.known]
-    assert said.smallest == pytest.approx(np.median(halves), abs=1)
-    nothing = replace(gathered, smallest=None)
+    assert gathered.smallest == pytest.approx(np.median(halves))
+    assert "any one person" in said.unsafe
+    nothing = replace(gathered, smallest=None, smallest_together=None)
     assert "No count" in summarise(nothing, "person").trust
+
+
+def test_the_smallest_count_to_trust_is_that_of_tables_too(private: Release) -> None:
+    """One interval of a pair is asked for as a user would ask for it."""
+    gathered = facts.gather(private)
+    assert gathered.smallest_together is not None
+    columns = next(c for c in private.workload.marginals() if len(c) == 2)
+    (counts,) = private.model.marginals([columns])
+    cell = tuple(int(i) for i in np.unravel_index(int(np.argmax(counts)), counts.shape))
+    question = Question("pair", Cell(columns, cell))
+    found = facts.together(private, private.evidence, [columns], 0.95)
+    (answer,) = private.evidence.answers([question], 0.95)
+    assert found == pytest.approx((answer.high - answer.low) / 2)
+    said = summarise(replace(gathered, smallest=10.0, smallest_together=70.4), "person")
+    assert (said.smallest, said.alone) == (70, 10)
+    assert "tables of several columns from about 70" in said.trust
+    alone = summarise(replace(gathered, smallest=10.0, smallest_together=None), "person")
+    assert (alone.smallest, alone.alone) == (10, None)
+    assert facts.together(private, private.evidence, [columns[:1]], 0.95) is None
 
 
 def test_a_column_with_many_levels_shows_its_largest_and_counts_the_rest(

@@ -19,7 +19,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
-from admeasure.queries import from_record
+from admeasure.queries import Cell, from_record
 from admeasure.reporting.charts import HeatCell
 from admeasure.reporting.columns import (
     ColumnFacts,
@@ -29,6 +29,7 @@ from admeasure.reporting.columns import (
     levels_of,
     share,
 )
+from admeasure.workload import Question
 
 COLUMNS_SHOWN = 60
 OPEN = 8
@@ -36,6 +37,8 @@ OPEN = 8
 RANKED = 3000
 """The most marginals of a workload that are ranked; of a larger one every n-th is."""
 RANKED_SHOWN = 60
+LOOKED_AT = 15
+"""Marginals of several columns from whose cells the smallest count to trust is judged."""
 CORRELATIONS_SHOWN = 30
 PAIRED = 40
 """The most columns in the map of pairs."""
@@ -104,6 +107,8 @@ class Facts:
     rounds: tuple[RoundFacts, ...]
     smallest: float | None
     """Half of a typical interval of one level, in rows: smaller counts drown in the noise."""
+    smallest_together: float | None
+    """The same of one cell of a marginal of several columns of the workload."""
 
     @property
     def grades(self) -> dict[Grade, list[Ranked]]:
@@ -119,18 +124,36 @@ def gather(release: Published, *, confidence: float = 0.95) -> Facts:
     known, silent = known_columns(release, evidence, confidence)
     columns = tuple(_with_levels(release, evidence, c, confidence) for c in known[:COLUMNS_SHOWN])
     halves = [(v.high - v.low) / 2 for c in columns for v in c.known]
+    ranked = rank(release, evidence, confidence)
     return Facts(
         rows=release.rows,
         columns=columns,
         more_columns=tuple(known[COLUMNS_SHOWN:]),
         silent=silent,
-        ranked=rank(release, evidence, confidence),
+        ranked=ranked,
         marginals=release.workload.asked,
         chosen="a public sample of all" if release.workload.sampled else "evenly chosen of",
         pairs=pairs(release, evidence),
         rounds=rounds(release.log, release.certificate.rho),
         smallest=float(np.median(halves)) if halves else None,
+        smallest_together=together(release, evidence, [r.columns for r in ranked], confidence),
     )
+
+
+def together(
+    release: Published, evidence: Evidence, ranked: Sequence[Columns], confidence: float
+) -> float | None:
+    """Of marginals from the best known to the worst, the largest cell of each: the median of half
+    of their intervals. None where the workload has no marginal of several columns."""
+    asked = evenly([columns for columns in ranked if len(columns) > 1], LOOKED_AT)
+    if not asked:
+        return None
+    questions = []
+    for columns, counts in zip(asked, release.model.marginals(asked), strict=True):
+        cell = map(int, np.unravel_index(int(np.argmax(counts)), counts.shape))
+        questions.append(Question(" × ".join(columns), Cell(columns, tuple(cell))))
+    answers = evidence.answers(questions, confidence)
+    return float(np.median([(a.high - a.low) / 2 for a in answers]))
 
 
 def _with_levels(

@@ -19,14 +19,22 @@ class Summary:
     safe: str
     unsafe: str
     smallest: int | None
-    """Rows; None where no count can be told from zero."""
+    """Rows, in a table of the workload; None where no count can be told from zero."""
+    alone: int | None
+    """Rows, of a single column, where that is fewer."""
 
     @property
     def trust(self) -> str:
         if self.smallest is None:
             return "No count of this release can be told from zero."
+        if self.alone is None:
+            return (
+                f"Trust counts from about {self.smallest:,} rows on: a smaller one may as well be "
+                "none."
+            )
         return (
-            f"Trust counts from about {self.smallest:,} rows on: a smaller one may as well be none."
+            f"Trust counts in tables of several columns from about {self.smallest:,} rows on, and "
+            f"of a single column from about {self.alone:,}: a smaller one may as well be none."
         )
 
 
@@ -48,10 +56,10 @@ def summarise(facts: Facts, unit: str) -> Summary:
     tables_of = "table" if len(poor) == 1 else "tables"
     worst = f"; {len(poor):,} poorly known {tables_of}{_such_as(poor[::-1])}" if poor else ""
     unsafe = f"statements about any one {unit}; tables that the workload does not name{worst}."
-    smallest = facts.smallest
-    if smallest is None or smallest >= facts.rows:
-        return Summary(safe, unsafe, None)
-    return Summary(safe, unsafe, max(1, round(smallest)))
+    found = (facts.smallest, facts.smallest_together)
+    counts = [max(1, round(c)) for c in found if c is not None and c < facts.rows]
+    most, least = max(counts, default=None), min(counts, default=None)
+    return Summary(safe, unsafe, most, least if least != most else None)
 
 
 def _best(ranked: Sequence[Ranked]) -> list[Ranked]:
