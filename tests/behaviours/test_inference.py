@@ -369,3 +369,20 @@ def test_wrong_numbers_and_models_without_a_rule_are_refused(release: Release) -
         combine(0.0, [1.0])
     with pytest.raises(UsageError, match="cannot be fitted again"):
         fitted(0, mechanism=admeasure.gaussian()).replicates()
+
+
+@pytest.mark.parametrize("bounds", ["", "minimum = 0", "maximum = 500"])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_column_without_a_bound_has_no_mean_to_infer(kind: str, bounds: str) -> None:
+    """Its last bin goes on to the end of all numbers, whose middle is no value of anybody."""
+    text = f'[table]\nname = "t"\n[privacy]\nunit = "p"\n[[column]]\nname = "x"\ntype = "{kind}"\n'
+    data = {"x": [float(i % 90) if kind == "number" else i % 90 for i in range(3000)]}
+    schema = Schema.loads(text + bounds)
+    release = admeasure.fit(data, schema, workload="all-1way", epsilon=1, delta=1e-6, seed=1)
+    for asked in (Mean("x"), Correlation("x", "x")):
+        with pytest.raises(UsageError, match=r"'x' has no bounds.*`minimum` and `maximum`"):
+            infer(release, asked)
+    bounded = Schema.loads(text + "minimum = 0\nmaximum = 500")
+    sound = admeasure.fit(data, bounded, workload="all-1way", epsilon=1, delta=1e-6, seed=1)
+    (found,) = infer(sound, Mean("x"))
+    assert found.noise[0] < np.mean(data["x"]) < found.noise[1]

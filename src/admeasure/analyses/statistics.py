@@ -26,6 +26,7 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families import Model
 from admeasure.schema import Schema
 from admeasure.schema.determined import lifted
+from admeasure.schema.ordered import Ordered
 from admeasure.schema.zeros import level_ends
 from admeasure.workload.questions import written_conditions
 
@@ -285,6 +286,12 @@ def _values(
     if not isinstance(variable, str):
         return _met(schema, variable, columns)
     column = schema.column(variable)
+    if isinstance(column, Ordered) and column.is_endless:
+        raise UsageError(
+            f"Column {variable!r} has no bounds: a few of its values could be anything, and so "
+            "could every mean. Give it `minimum` and `maximum` in the schema and fit again; a "
+            "quantile (`admeasure answer --median`) needs none."
+        )
     if column.type not in ("integer", "number", "date"):
         raise UsageError(
             f"Column {variable!r} is of type {column.type} and has no numbers. Name conditions "

@@ -72,6 +72,11 @@ class Ordered(Column):
         low = low if self.minimum is None else self._ordinal(self.minimum)
         return low, high if self.maximum is None else self._ordinal(self.maximum)
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether a bin goes on to the end of all numbers, since no bound was given."""
+        return any(end == widest for end, widest in zip(self.ends, self.widest, strict=True))
+
     def as_read(self) -> Ordered:
         """On the fine grid from which bins are cut, where they are still to be found."""
         return self._fine if self.is_open else self
