@@ -147,7 +147,7 @@ def _widths() -> Iterator[Fraction]:
 
 def _width(low: Fraction | int, high: Fraction | int, *, whole: bool) -> Fraction:
     """The least round width of which three eighths of LEAVES suffice: leaves come in twos, and the
-    last quarter is for numbers near zero."""
+    last quarter is for numbers near zero, of which wide ranges on both sides of it have more."""
     least = Fraction(high - low) * 8 / (3 * LEAVES)
     return next(w for w in _widths() if w >= least and not (whole and w.denominator > 1))
 
