@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from admeasure.errors import BudgetError, UsageError
+from admeasure.privacy import changes
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import epsilon_of, rho_of
 from admeasure.privacy.journal import NOTHING, Mark
@@ -217,6 +219,46 @@ def test_names_of_any_letters_come_back_as_they_were(book, path):
     number = book.reserve(name, book.account(name).total / 3, mechanism="%s", release="{} ?")
     (entry,) = Book.open(path).history(name)
     assert (entry.id, entry.mechanism, entry.release) == (number, "%s", "{} ?")
+
+
+def test_a_change_reads_what_was_added_since_and_nothing_else(path, monkeypatch):
+    """Whatever the book has: what costs all of it costs more with every run."""
+    book = Book.create(path, "adult", epsilon=1, delta=1e-9)
+    mine, other = Book.open(path), Book.open(path)
+    share = book.account("adult").total / 100
+    for _ in range(10):
+        book.settle(book.reserve("adult", share, **RUN), share / 2)
+    read, counts = changes.read, []
+
+    def counted(db, after=None):
+        found = read(db, after)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(changes, "read", counted)
+    number = mine.reserve("adult", share, **RUN)  # what others did since it was opened
+    mine.settle(number, share)
+    assert mine.entry(number).cost == share
+    assert mine.account("adult").spent == share * 6
+    assert counts == [20, 1, 1, 0]
+    other.check("adult", share)
+    assert counts[4:] == [22]
+
+
+def test_threads_may_share_a_book(path):
+    book = Book.create(path, "adult", epsilon=1, delta=1e-9)
+    share = book.account("adult").total / 100
+
+    def work(_: int) -> list[int]:
+        numbers = [book.reserve("adult", share, **RUN) for _ in range(5)]
+        assert {entry.id for entry in book.history("adult")} >= set(numbers)
+        return numbers
+
+    with ThreadPoolExecutor(4) as pool:
+        numbers = [number for found in pool.map(work, range(4)) for number in found]
+    assert sorted(numbers) == list(range(1, 21))
+    assert book.account("adult").spent == share * 20
+    assert book.account("adult") == Book.open(path).account("adult")
 
 
 # Several processes, and kills: `book_worker.py`

@@ -118,37 +118,68 @@ def test_no_lost_sector_or_page_makes_a_book_understate(sound, damage, tmp_path,
     tally("budget book: sectors and pages damaged", times(20, 500))
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        "DELETE FROM change WHERE number = (SELECT max(number) FROM change)",
-        "DELETE FROM change WHERE number > 5",
-        "DELETE FROM change WHERE number = 9",
-        "DELETE FROM change",
-        "DELETE FROM seal",
-        "DELETE FROM mark WHERE entry = 3",
-        "UPDATE mark SET length = length + 1 WHERE entry = 3",
-        "UPDATE seal SET changes = changes - 1",
-        "INSERT INTO seal SELECT * FROM seal",
-        """UPDATE change SET text = replace(text, '"rho":"', '"rho":"1/') WHERE number = 8""",
-        """UPDATE change SET text = replace(text, 'census', 'adult')""",
-        "UPDATE change SET number = number + 1000 WHERE number > 20",
-        "PRAGMA user_version = 0",
-        "PRAGMA user_version = 1",
-    ],
+AT_THE_END = (
+    "DELETE FROM change WHERE number = (SELECT max(number) FROM change)",
+    "DELETE FROM change WHERE number > 5",
+    "DELETE FROM change",
+    "DELETE FROM seal",
+    "UPDATE seal SET changes = changes - 1",
+    "INSERT INTO seal SELECT * FROM seal",
+    "UPDATE change SET number = number + 1000 WHERE number > 20",
+    "PRAGMA user_version = 0",
+    "PRAGMA user_version = 1",
 )
-def test_rows_that_are_lost_or_altered_are_damage_and_nothing_is_granted(sound, edit, tmp_path):
+IN_BETWEEN = (
+    "DELETE FROM change WHERE number = 9",
+    "DELETE FROM mark WHERE entry = 3",
+    "UPDATE mark SET length = length + 1 WHERE entry = 3",
+    """UPDATE change SET text = replace(text, '"rho":"', '"rho":"1/') WHERE number = 8""",
+    """UPDATE change SET text = replace(text, 'census', 'adult')""",
+)
+
+
+@pytest.mark.parametrize("edit", AT_THE_END + IN_BETWEEN)
+def test_rows_that_are_lost_or_altered_are_damage(sound, edit, tmp_path):
+    """Whoever opens the book sees it. Who had checked those rows before does not look at them
+    again, and says what the book said before; where its end is damaged, nobody is granted
+    anything."""
     path = tmp_path / "book.db"
     path.write_bytes(sound[0])
     book = Book.open(path)
-    rho = book.account("adult").left.rho / 100
+    before = book.account("adult")
+    asked = before.left.rho / 100
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute(edit)
     with pytest.raises(BudgetError, match="damaged"):
         Book.open(path)
-    if "mark" not in edit:
+    with pytest.raises(BudgetError, match="damaged"):
+        book.changes()
+    if edit in AT_THE_END:
         with pytest.raises(BudgetError, match="damaged"):
-            book.reserve("adult", rho, mechanism="aim", release="r")
+            book.reserve("adult", asked, mechanism="aim", release="r")
+    else:
+        book.reserve("adult", asked, mechanism="aim", release="r")
+        assert book.account("adult").spent.rho == before.spent.rho + asked
+
+
+def test_a_book_that_is_put_back_to_an_older_state_is_refused_by_who_knew_it(sound, tmp_path):
+    path = tmp_path / "book.db"
+    path.write_bytes(sound[0])
+    book = Book.open(path)
+    _grow(book, 2)
+    assert book.account("adult").spent
+    older = path.read_bytes()
+    _grow(book, 1)
+    spent = book.account("adult").spent
+    path.write_bytes(older)
+    for ask in (lambda: book.account("adult"), lambda: _grow(book, 1)):
+        with pytest.raises(BudgetError, match="put back to an older state"):
+            ask()
+    again = Book.open(path)
+    _grow(again, 1)  # as many changes as before, and another last one
+    assert again.account("adult").spent == spent
+    with pytest.raises(BudgetError, match="put back to an older state"):
+        book.check("adult", spent)
 
 
 @pytest.mark.parametrize("text", [b"markmark", b"sealseal", b"REATE TABLE", b"adult"])
@@ -174,6 +205,30 @@ def test_a_book_without_a_chain_is_found_out(sound, tmp_path, monkeypatch, tally
     with pytest.raises(AssertionError, match=broken["CAUGHT_BY"]):
         attack()
     tally("broken variants caught: book_without_chain", 1)
+
+
+def take_turns(path: Path) -> None:
+    """Two that have opened the same book, and charge tenths of it one after the other."""
+    Book.create(path, "adult", epsilon=1, delta=1e-9)
+    books, granted = (Book.open(path), Book.open(path)), 0
+    total = books[0].account("adult").total
+    for turn in range(14):
+        with contextlib.suppress(BudgetError):
+            books[turn % 2].reserve("adult", total / 10, mechanism="aim", release="r")
+            granted += 1
+    assert granted == 10, "PASSED: more was granted than the total"
+
+
+def test_who_has_read_the_book_sees_what_others_charge(tmp_path):
+    take_turns(tmp_path / "book.db")
+
+
+def test_a_book_that_does_not_read_on_is_found_out(tmp_path, monkeypatch, tally):
+    broken = runpy.run_path(str(PARTS / "book_read_once.py"))
+    broken["apply"](monkeypatch.setattr)
+    with pytest.raises(AssertionError, match=broken["CAUGHT_BY"]):
+        take_turns(tmp_path / "book.db")
+    tally("broken variants caught: book_read_once", 1)
 
 
 # A journal of SQLite's own, left by a kill, goes back to the state before: damage to it as well.

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
-from typing import Any
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy.changes import Change, Damage, What
@@ -90,12 +89,16 @@ class Entry:
     ended: str | None
 
 
-@dataclass(frozen=True)
 class State:
-    """Every data set by name and every run by number, as the changes of a book make them."""
+    """Every data set by name and every run by number, as the changes of a book make them: taken in
+    one after the other, each once."""
 
-    accounts: dict[str, Account]
-    entries: dict[int, Entry]
+    def __init__(self) -> None:
+        self.last: Change | None = None
+        """The last change that was taken in."""
+        self.accounts: dict[str, Account] = {}
+        self.entries: dict[int, Entry] = {}
+        self.next_entry = 1
 
     def account(self, dataset: str, book: object) -> Account:
         if dataset not in self.accounts:
@@ -115,21 +118,9 @@ class State:
         """In the order in which they were charged."""
         return tuple(e for e in self.entries.values() if e.dataset == dataset)
 
-
-class Following:
-    """Changes taken in one after the other, and what they come to."""
-
-    def __init__(self) -> None:
-        self.last: Change | None = None
-        self.datasets: dict[str, What] = {}
-        self.closed: dict[str, str] = {}
-        self.runs: dict[int, What] = {}
-        self.ends: dict[int, What] = {}
-        self.spent: dict[str, Cost] = {}
-
-    def take_in(self, changes: Iterable[Change]) -> Following:
+    def take_in(self, changes: Iterable[Change]) -> State:
         """`Damage` where one cannot follow those before it, or where what it says was spent then is
-        not the sum."""
+        not the sum; what was taken in before it stands."""
         try:
             for change in changes:
                 self._follow(change.what)
@@ -143,71 +134,70 @@ class Following:
             case "book":
                 return
             case "dataset":
-                _enter(self.datasets, what["dataset"], what)
-                self.spent[what["dataset"]] = read_cost(what) * 0
+                account = _account(what)
+                if account.dataset in self.accounts:
+                    raise Damage
             case "close":
-                _enter(self.closed, what["dataset"], what["at"])
+                account = self.accounts[what["dataset"]]
+                if account.closed is not None:
+                    raise Damage
+                account = replace(account, closed=what["at"])
             case "reserve":
-                _enter(self.runs, what["entry"], what)
-                self._spend(what, what["dataset"], None)
+                entry = _entry(what)
+                if entry.id in self.entries:
+                    raise Damage
+                account = self._charged(what, entry, entry.cost * 0)
+                self.entries[entry.id] = entry
+                self.next_entry = max(self.next_entry, entry.id + 1)
             case "end":
-                run = self.runs[what["entry"]]
-                _enter(self.ends, what["entry"], what)
-                self._spend(what, run["dataset"], read_cost(run))
+                before, cost = self.entries[what["entry"]], read_cost(what)
+                if before.status != RUNNING or not cost <= before.cost:
+                    raise Damage
+                entry = replace(before, status=what["status"], cost=cost, ended=what["at"])
+                account = self._charged(what, entry, before.cost)
+                self.entries[entry.id] = entry
             case _:
                 raise Damage
+        self.accounts[account.dataset] = account
 
-    def _spend(self, what: What, dataset: str, instead_of: Cost | None) -> None:
-        """A run is charged what the change says, in place of what it was charged before."""
-        cost, spent = read_cost(what), self.spent[dataset]
-        if not cost * 0 <= cost or not (instead_of is None or cost <= instead_of):
+    def _charged(self, what: What, entry: Entry, instead_of: Cost) -> Account:
+        """The account of a run that is charged its cost, in place of what it was charged before."""
+        account = self.accounts[entry.dataset]
+        spent = account.spent - instead_of + entry.cost
+        said = {name: what[name] for name in _SPENT if name in what}
+        if not entry.cost * 0 <= entry.cost or spent_record(spent) != said:
             raise Damage
-        self.spent[dataset] = spent + cost if instead_of is None else spent - instead_of + cost
-        now = self.spent[dataset]
-        if spent_record(now) != {k: what[k] for k in _SPENT if k in what}:
-            raise Damage
-
-    def state(self) -> State:
-        try:
-            return State(
-                {name: self._account(name, what) for name, what in self.datasets.items()},
-                {number: self._entry(number, what) for number, what in self.runs.items()},
-            )
-        except (KeyError, ValueError, TypeError, ZeroDivisionError):
-            raise Damage from None
-
-    def _account(self, name: str, what: What) -> Account:
-        return Account(
-            dataset=name,
-            epsilon=what["epsilon"],
-            delta=what["delta"],
-            total=read_cost(what),
-            spent=self.spent[name],
-            created=what["at"],
-            closed=self.closed.get(name),
-        )
-
-    def _entry(self, number: int, what: What) -> Entry:
-        end = self.ends.get(number, {**what, "status": RUNNING, "at": None})
-        return Entry(
-            id=number,
-            dataset=what["dataset"],
-            mechanism=what["mechanism"],
-            release=what["release"],
-            status=end["status"],
-            cost=read_cost(end),
-            reserved=read_cost(what),
-            epsilon=what["epsilon"],
-            delta=what["delta"],
-            started=what["at"],
-            ended=end["at"],
-        )
+        return replace(account, spent=spent)
 
 
-def _enter(table: dict[Any, Any], key: Any, value: Any) -> None:
-    if key in table:
-        raise Damage
-    table[key] = value
+def _account(what: What) -> Account:
+    total = read_cost(what)
+    return Account(
+        dataset=what["dataset"],
+        epsilon=what["epsilon"],
+        delta=what["delta"],
+        total=total,
+        spent=total * 0,
+        created=what["at"],
+        closed=None,
+    )
+
+
+def _entry(what: What) -> Entry:
+    cost = read_cost(what)
+    return Entry(
+        id=what["entry"],
+        dataset=what["dataset"],
+        mechanism=what["mechanism"],
+        release=what["release"],
+        status=RUNNING,
+        cost=cost,
+        reserved=cost,
+        epsilon=what["epsilon"],
+        delta=what["delta"],
+        started=what["at"],
+        ended=None,
+    )
 
 
 def refusal(account: Account, asked: Cost, delta: float) -> str:

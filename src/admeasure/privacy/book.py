@@ -14,7 +14,9 @@ Promises:
   the state before or after the change.
 - A refused request changes nothing.
 - A book that is damaged, by as little as one bit, is refused or says what it said before: it never
-  understates (`changes`).
+  understates (`changes`). `open` and `changes` check all of it. A `Book` remembers what it has
+  checked, and checks at each use that the book still ends there or goes on from there: a change
+  costs what was added since, and a book that was put back to an older state is refused.
 - A run that keeps a journal has its mark here, how far the journal goes: a run cannot be resumed
   from behind it, nor in two places at once.
 
@@ -25,8 +27,9 @@ kept across forks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -34,16 +37,7 @@ from typing import TypeVar
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy import changes
-from admeasure.privacy.account import (
-    FAILED,
-    RELEASED,
-    RUNNING,
-    Account,
-    Entry,
-    Following,
-    State,
-    spent_record,
-)
+from admeasure.privacy.account import FAILED, RELEASED, RUNNING, Account, Entry, State, spent_record
 from admeasure.privacy.bookfile import BookFile
 from admeasure.privacy.bookserver import BookAddress, BookServer, place_of
 from admeasure.privacy.changes import BookConnection, Change
@@ -85,6 +79,8 @@ class Book:
     path: Path | BookAddress
     """Where it is; a password of an address does not show."""
     wait_seconds: float = 30.0
+    _known: list[State] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What was read and checked so far, or nothing."""
 
     @property
     def _store(self) -> BookFile | BookServer:
@@ -183,7 +179,7 @@ class Book:
             at_delta = account.delta if delta is None else float(delta)
             granted = account.granted(cost, at_delta)
             meant = granted.epsilon(at_delta)
-            number = max(state.entries, default=0) + 1
+            number = state.next_entry
             changes.append(
                 db,
                 {
@@ -262,9 +258,12 @@ class Book:
         with store.transaction() as db:
             store.check_pages(db)
             found = store.read(db)
-            state = Following().take_in(found).state()
+            state = State().take_in(found)
             store.check_marks(db, state.entries)
-            return found
+            current = store.is_current(db)
+        if current:
+            self._known[:] = [state]
+        return found
 
     def compare(self, copy: Book) -> Comparison:
         """What this book and a copy of it have in common. Both are checked."""
@@ -318,22 +317,42 @@ class Book:
         self._write(change, f"Entry {number} stays charged in full.")
 
     def _read(self, look: Callable[[BookConnection, State], T], unchanged: str = "") -> T:
-        store = self._store
-        with store.transaction(unchanged=unchanged) as db:
-            return look(db, Following().take_in(store.read(db)).state())
+        with self._state(write=False, unchanged=unchanged) as (db, state):
+            return look(db, state)
 
     def _write(self, change: Callable[[BookConnection, State], T], unchanged: str) -> T:
         """Make a change; `unchanged` is what is true where it could not be made.
 
-        Most of the book is read and checked before the write lock is taken, so that the lock is
+        A book that was not read before is read before the write lock is taken, so that the lock is
         held for a moment only; under it, what others added meanwhile is read.
         """
-        store, known = self._store, Following()
-        with store.transaction(unchanged=unchanged) as db:
-            if store.is_current(db):
-                known.take_in(store.read(db))
-        with store.transaction(write=True, unchanged=unchanged) as db:
-            return change(db, known.take_in(store.read(db, known.last)).state())
+        if not self._known:
+            self._read(lambda db, state: None, unchanged)
+        with self._state(write=True, unchanged=unchanged) as (db, state):
+            return change(db, state)
+
+    @contextmanager
+    def _state(self, *, write: bool, unchanged: str) -> Iterator[tuple[BookConnection, State]]:
+        """A transaction, and what the book says at its beginning: what this `Book` has read and
+        checked before, and the changes since then.
+
+        What is known is taken out, in one step, before the transaction begins, so that the
+        transaction sees all of it, and put back in the end. Whoever comes meanwhile, another thread
+        or a process that was forked, finds nothing and reads the book from its first change on.
+        """
+        store, known = self._store, self._taken_out()
+        try:
+            with store.transaction(write=write, unchanged=unchanged) as db:
+                state = known if store.is_current(db) else State()
+                yield db, state.take_in(store.read(db, state.last))
+        finally:
+            self._known[:] = [known]
+
+    def _taken_out(self) -> State:
+        try:
+            return self._known.pop()
+        except IndexError:
+            return State()
 
 
 def refuse_unless_private(private: bool, /) -> None:  # noqa: FBT001 - the name says what it is

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy import changes, format_one
-from admeasure.privacy.changes import BookConnection, Change, Damage
+from admeasure.privacy.changes import BookConnection, Change, Damage, SetBack
 from admeasure.privacy.journal import NOTHING, Mark
 
 APPLICATION_ID = 0x61646D62  # "admb"
@@ -115,7 +115,7 @@ class BookFile:
         if path.is_dir():
             raise UsageError(f"The budget book {path} is a folder. Name a file.")
         if not make and not path.exists():
-            raise UsageError(
+            raise NoBook(
                 f"There is no budget book {path}. Check the path, or make one by `admeasure ledger "
                 "create`."
             )
@@ -130,6 +130,8 @@ class BookFile:
                 yield db
         except sqlite3.Error as error:
             raise _in_words(error, path, self.wait_seconds, unchanged) from error
+        except SetBack:
+            raise set_back(path) from None
         except (Damage, UnicodeDecodeError):  # SQLite gives texts as they are, in its errors too
             raise damaged(path) from None
 
@@ -145,6 +147,13 @@ def damaged(path: object) -> BudgetError:
     return BudgetError(
         f"The budget book {path} is damaged. Restore it from a backup and enter later runs again; "
         "do not start a new book, which would forget what was spent."
+    )
+
+
+def set_back(path: object) -> BudgetError:
+    return BudgetError(
+        f"The budget book {path} is damaged, or was put back to an older state: it lacks changes "
+        "that were in it before. Restore its newest state from a backup and enter later runs again."
     )
 
 
@@ -238,6 +247,10 @@ def _in_words(error: sqlite3.Error, path: Path, wait_seconds: float, unchanged: 
     if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
         return error  # a fault of ours, not of the file
     return damaged(path)
+
+
+class NoBook(UsageError):
+    """There is no book where one was looked for."""
 
 
 class BudgetInDoubt(BudgetError):

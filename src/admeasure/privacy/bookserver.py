@@ -31,8 +31,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from admeasure.errors import BudgetError, UsageError
 from admeasure.extras import need
 from admeasure.privacy import changes
-from admeasure.privacy.bookfile import BudgetInDoubt, damaged
-from admeasure.privacy.changes import BookConnection, Change, Damage
+from admeasure.privacy.bookfile import BudgetInDoubt, NoBook, damaged, set_back
+from admeasure.privacy.changes import BookConnection, Change, Damage, SetBack
 from admeasure.privacy.journal import Mark
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ FORMAT = 2
 """As that of a file: its changes, their links and the seal are the same."""
 FORM = "postgres://USER@HOST:PORT/DATABASE?schema=NAME"
 SCHEMA = "admeasure"
+HIDDEN = "…"
 OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "host", "connect_timeout")
 PATIENCE_SECONDS = 15
 ABANDONED_SECONDS = 60
@@ -67,6 +68,18 @@ class BookAddress:
         port = "" if self.port is None else f":{self.port}"
         host, database, schema = map(_shown, (self.host, self.database, self.schema))
         return f"postgres://{host}{port}/{database}?schema={schema}"
+
+    @property
+    def has_no_secret(self) -> bool:
+        """Whether all of it has a form that has no room for a password, the user's name too."""
+        named = (
+            self.host,
+            self.database,
+            self.schema,
+            self.user or "x",
+            *dict(self.options).values(),
+        )
+        return self.password is None and HIDDEN not in map(_shown, named)
 
 
 def place_of(book: str | Path | BookAddress) -> Path | BookAddress:
@@ -173,12 +186,14 @@ class BookServer:
         try:
             db = _Statements(connection)
             milliseconds = max(1, round(1000 * self.wait_seconds))
-            db.execute(f"BEGIN ISOLATION LEVEL {level}")
-            db.execute(f"SET LOCAL lock_timeout = {milliseconds}")
-            db.execute("SET LOCAL synchronous_commit = on")
-            timeout = f"idle_in_transaction_session_timeout = {1000 * ABANDONED_SECONDS}"
-            db.execute(f"SET LOCAL {timeout}")
-            db.execute(f"SET LOCAL search_path = {_quoted(self.address.schema)}")
+            settings = (
+                f"lock_timeout = {milliseconds}",
+                "synchronous_commit = on",
+                f"idle_in_transaction_session_timeout = {1000 * ABANDONED_SECONDS}",
+                f"search_path = {_quoted(self.address.schema)}",
+            )
+            begin = (f"BEGIN ISOLATION LEVEL {level}", *(f"SET LOCAL {s}" for s in settings))
+            db.execute("; ".join(begin))
             yield db
             committing = True
             if db.execute("COMMIT").statusmessage != "COMMIT":  # it had failed, and was rolled back
@@ -189,6 +204,8 @@ class BookServer:
             ):
                 raise  # a fault of ours, not of the book
             raise self._in_words(error, unchanged, committing=committing) from None
+        except SetBack:
+            raise set_back(self.address) from None
         except Damage:
             raise damaged(self.address) from None
         finally:
@@ -269,7 +286,7 @@ class BookServer:
                     "then try again."
                 )
         if isinstance(error, _missing()):
-            return UsageError(
+            return NoBook(
                 f"There is no budget book {self.address}. Check the address, or make one by "
                 "`admeasure ledger create`."
             )
@@ -317,4 +334,4 @@ def _quoted(name: str) -> str:
 def _shown(name: str) -> str:
     """A name for messages: a part of a password may have ended up in it."""
     name = name.strip("/")
-    return name if all(map(_PLAIN.fullmatch, name.split("/"))) else "…"
+    return name if all(map(_PLAIN.fullmatch, name.split("/"))) else HIDDEN

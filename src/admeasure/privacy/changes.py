@@ -4,7 +4,8 @@ A book is what its changes make of it (`account`): a data set entered or closed,
 ended. Each is one row, a JSON text, with a number and a link: the SHA-256 of the link before, the
 number and the text. A seal beside the rows holds how many there are and the last link. So a row
 that is lost, doubled, moved or altered by as little as one bit shows, and so does a seal: a damaged
-book is refused and never understates what was spent. Reading a book checks every link.
+book is refused and never understates what was spent. Reading changes checks their links; whoever
+has read a book up to some change reads on from its link.
 
 A run's mark, how far its journal goes, moves with every draw. It is kept in a row of its own with
 a checksum of its own, and says nothing about what is charged.
@@ -45,6 +46,10 @@ class BookConnection(Protocol):
 
 class Damage(Exception):
     """What a book holds contradicts itself."""
+
+
+class SetBack(Damage):
+    """A book lacks a change that was in it before."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,12 @@ def linked(found: Iterable[What]) -> tuple[Change, ...]:
 
 def read(db: BookConnection, after: Change | None = None) -> tuple[Change, ...]:
     """Every change, or those after one, checked; `Damage` where a link, a number or the seal does
-    not fit."""
+    not fit, `SetBack` where the one is not there."""
     number, link = (0, _sha256("")) if after is None else (after.number, after.link)
     if after is not None:
         known = db.execute("SELECT link FROM change WHERE number = ?", (number,)).fetchone()
         if known != (link,):
-            raise Damage
+            raise SetBack
     found = []
     rows = db.execute(
         "SELECT number, text, link FROM change WHERE number > ? ORDER BY number", (number,)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from admeasure.privacy import account, changes
-from admeasure.privacy.cost import read_cost
 
 CAUGHT_BY = "UNDERSTATED"
 
@@ -19,9 +19,9 @@ def apply(patch) -> None:
         except ValueError:
             raise changes.Damage from None
 
-    def spend(self, what, dataset, instead_of):
-        cost = read_cost(what)
-        self.spent[dataset] += cost if instead_of is None else cost - instead_of
+    def charged(self, what, entry, instead_of):
+        found = self.accounts[entry.dataset]
+        return replace(found, spent=found.spent - instead_of + entry.cost)
 
     patch(changes, "read", read)
-    patch(account.Following, "_spend", spend)
+    patch(account.State, "_charged", charged)
