@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("starlette")
 
+import admeasure
 from admeasure.domain import Domain
 from admeasure.schema import Schema
 from admeasure.schema.model import LISTS, TYPES
@@ -19,7 +22,7 @@ from admeasure.web.checking import checked
 from admeasure.web.estimate import estimate
 from admeasure.web.forms import document_of, empty_form, form_of, relations_in_words
 from admeasure.web.phases import phase
-from admeasure.web.wording import in_words
+from admeasure.web.wording import in_words, on_page
 from admeasure.workload import parse_workload
 
 OF_A_FILE = re.compile(
@@ -94,6 +97,63 @@ def test_what_a_check_of_the_table_says_is_said_in_words_of_the_form() -> None:
         "Column 'a' has a value outside the bounds [0, 9]; correct the table, or tick “Values "
         "outside count as the nearest” or “Other values may occur”."
     )
+
+
+SAID_ON_THE_PAGE = ("mechanisms", "parts", "planning", "privacy", "analyses", "workload", "queries")
+SAID_TOO = ("limits.py", "run.py", "charges.py", "verbs/given.py", "verbs/plan.py", "verbs/fit.py")
+OF_THE_COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`|\[\[|admeasure (?:ledger|fit|answer)")
+
+
+def sentences(path: Path) -> list[str]:
+    """The texts of a file that are raised or told, with {} for what is filled in."""
+    tree = ast.parse(path.read_text())
+    docs = {id(e.value) for e in ast.walk(tree) if isinstance(e, ast.Expr)}
+    pieces = {id(v) for j in ast.walk(tree) if isinstance(j, ast.JoinedStr) for v in j.values}
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in docs or id(node) in pieces:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            values = (v.value if isinstance(v, ast.Constant) else "x" for v in node.values)
+            found.append("".join(map(str, values)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return [text for text in found if " " in text]
+
+
+def test_what_a_plan_or_a_run_says_names_no_option_of_the_command_line() -> None:
+    """Every sentence that a step of the page may say, found in the code: also those to come."""
+    here = Path(admeasure.__file__).parent
+    files = [p for package in SAID_ON_THE_PAGE for p in (here / package).rglob("*.py")]
+    said = {
+        text for file in (*files, *(here / name for name in SAID_TOO)) for text in sentences(file)
+    }
+    assert sum(bool(re.search("--[a-z]", text)) for text in said) > 20
+    left = {text: on_page(text) for text in said if re.search(r"--[a-z]|`", text)}
+    assert {k: v for k, v in left.items() if OF_THE_COMMAND_LINE.search(v)} == {}
+
+
+def test_what_the_page_says_in_place_of_options() -> None:
+    for said, told in {
+        "aim has no option --x. It takes --rounds.": "aim has no option x. It takes rounds.",
+        "The defaults assume 10,000 rows; give --rows.": (
+            "The defaults assume 10,000 rows; fill in “About how many rows”."
+        ),
+        "gem-pub needs one. Give --public DATA (in Python: public=…), or use gem.": (
+            "gem-pub needs one. Fill in “A public table to learn from”, or use gem."
+        ),
+        "It is kept: run again with --resume, with more room, to continue; nothing is lost.": (
+            "It is kept: continue this run with more room; nothing is lost."
+        ),
+        "Lower --queries or --rounds.": (
+            "Lower queries or rounds. Write queries=… into “Options of the mechanism”."
+        ),
+        "There is no data set '--rows' in it; `admeasure ledger create` enters one.": (
+            "There is no data set '--rows' in it; the page “Budget book” enters one."
+        ),
+    }.items():
+        assert on_page(said) == told
+        assert on_page(told) == told
 
 
 def test_nothing_is_wrong_before_anything_is_typed() -> None:

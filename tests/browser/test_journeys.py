@@ -97,6 +97,10 @@ def test_thirteen_columns_from_table_to_results(open_tab: Open, server: Any) -> 
     looked_at(page, "results")
     page.goto(f"{server.root}/book")
     ready(page)
+    page.click("text=Keep the book in another place")
+    page.fill("#address", "postgres://ann:hunter2@127.0.0.1:1/privacy")
+    page.click("text=Use this book")
+    page.wait_for_function("document.body.innerText.includes('leave the password out')")
     looked_at(page, "book")
 
 

@@ -180,7 +180,7 @@ def _first(oracle: Oracle, rng: np.random.Generator) -> Record:
     best = oracle.best({})
     if best is None:
         raise ResourceError(
-            "fem: no record was found that the [[zero]] entries allow. Nothing but the number of "
+            "fem: no record was found that avoids every [[zero]]. Nothing but the number of "
             "rows was charged. Raise --seconds, or narrow a [[zero]]."
         )
     return completed(best.codes, oracle.domain, rng)

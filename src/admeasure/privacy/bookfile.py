@@ -8,7 +8,9 @@ exception: a file that this call has just made is locked by nobody.
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
+import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ FORMAT = 2
 turned into one of format 2 by the first change, in the same transaction."""
 
 
+PAUSE_SECONDS = (0.001, 0.01)
+"""Between two looks whether the write lock is free: by chance, so that no two keep step."""
 UNUSABLE = (BudgetError, UsageError)
 """What is raised where a book cannot be used."""
 
@@ -45,7 +49,7 @@ class BookFile:
         if self.path.absolute().parent.is_dir():
             _make_file(self.path)
         with self._connection(make=True) as db:
-            db.execute("BEGIN IMMEDIATE")
+            self._begin_to_write(db)
             try:
                 if _is_empty(db):
                     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -71,7 +75,10 @@ class BookFile:
         look and the charge.
         """
         with self._connection(unchanged=unchanged) as db:
-            db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            if write:
+                self._begin_to_write(db)
+            else:
+                db.execute("BEGIN")
             try:
                 version = _check(db, self.path)
                 if write and version < FORMAT:
@@ -103,6 +110,24 @@ class BookFile:
 
     def check_pages(self, db: BookConnection) -> None:
         check_pages(db)
+
+    def _begin_to_write(self, db: sqlite3.Connection) -> None:
+        """Take the write lock, or raise when it was not free for all the time that is waited.
+
+        SQLite itself looks ten times a second, and keeps no queue: among processes that charge one
+        run after the other it can miss every moment at which the lock is free.
+        """
+        until = time.monotonic() + self.wait_seconds
+        db.execute("PRAGMA busy_timeout = 0")
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                break
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > until:
+                    raise
+            time.sleep(random.uniform(*PAUSE_SECONDS))
+        db.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait_seconds)}")
 
     @contextmanager
     def _connection(
@@ -211,11 +236,19 @@ def _is_empty(db: BookConnection) -> bool:
     return objects == 0 and _pragma(db, "application_id") == 0
 
 
+def _code(error: sqlite3.Error) -> int:
+    """Extended codes carry the plain code in their low byte."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def _in_words(error: sqlite3.Error, path: Path, wait_seconds: float, unchanged: str) -> Exception:
-    # Extended codes carry the plain code in their low byte.
-    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    code = _code(error)
     said = f"{unchanged} " if unchanged else ""
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if _is_busy(error):
         return BudgetError(
             f"The budget book {path} is in use by another process and stayed locked for "
             f"{wait_seconds:g} s. {said}Try again when the other one has ended."

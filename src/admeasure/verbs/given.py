@@ -49,7 +49,7 @@ def mechanism_of(
     if options:
         raise UsageError(
             f"auto has no option --{next(iter(options))}. Name the mechanism that has it, such as "
-            "--mechanism aim-plus."
+            "aim-plus (--mechanism)."
         )
     return Auto()
 

@@ -220,6 +220,11 @@ def create_account(space: Workspace, body: Json) -> Json:
     return {"next": "/book"}
 
 
+def use_book(space: Workspace, body: Json) -> Json:
+    space.use_book(body["address"].strip())
+    return {"next": "/book"}
+
+
 def close_account(space: Workspace, body: Json) -> Json:
     Book.open(space.book).close_dataset(body["dataset"])
     return {"next": "/book"}

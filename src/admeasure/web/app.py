@@ -32,6 +32,7 @@ from admeasure.web import actions, asking, budget, commands, pages, runs
 from admeasure.web.entrance import Entrance, Keys
 from admeasure.web.guard import REPORT_POLICY, Guard
 from admeasure.web.watching import Watched
+from admeasure.web.wording import on_page
 from admeasure.web.workspace import Stale, Workspace
 
 MOST_BYTES = 8 << 20
@@ -63,6 +64,7 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         Route(f"{of}/download/{{what}}", handlers.download),
         act("/open", lambda r, b: actions.open_table(space, b)),
         act("/demo", lambda r, b: actions.open_demo(space)),
+        act("/book/use", lambda r, b: actions.use_book(space, b)),
         act("/book/create", lambda r, b: actions.create_account(space, b)),
         act("/book/close", lambda r, b: actions.close_account(space, b)),
         act(f"{at}/schema/save", lambda r, b: actions.save_schema(handlers.table(r), b)),
@@ -113,7 +115,7 @@ class Handlers:
         return endpoint
 
     def problem(self, text: str) -> Response:
-        return HTMLResponse(pages.problem(text).html(self._root), status_code=404)
+        return HTMLResponse(pages.problem(on_page(text)).html(self._root), status_code=404)
 
     def action(self, path: str, work: Callable[[Request, dict[str, Any]], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -123,7 +125,7 @@ class Handlers:
             except Stale as error:
                 return JSONResponse({"error": str(error)}, status_code=409)
             except AdmeasureError as error:
-                return JSONResponse({"error": str(error)}, status_code=422)
+                return JSONResponse({"error": on_page(str(error))}, status_code=422)
             except TimeoutError:
                 text = "The page did not send all of its request in time. Try again."
                 return JSONResponse({"error": text}, status_code=408)

@@ -27,6 +27,7 @@ from admeasure.verbs.plan import Planned
 from admeasure.verbs.plan import plan as planned
 from admeasure.web import code, runs
 from admeasure.web.kept import read_text
+from admeasure.web.wording import on_page
 from admeasure.web.workspace import Stale, TableFolder, Workspace
 from admeasure.workload import Workload, parse_workload
 
@@ -50,6 +51,7 @@ class Offer:
     rule: str
     workload_text: str
     asked: dict[str, str]
+    book: str
     public: str
     public_state: tuple[int, int] | None
 
@@ -67,6 +69,7 @@ class Offer:
             rule=state.get("workload", {}).get("text", ""),
             workload_text=read_text(table.workload_path),
             asked={key: str(value).strip() for key, value in asked.items()},
+            book=str(space.book),
             public=public,
             public_state=_state_of(public),
         )
@@ -150,7 +153,7 @@ def _plan(space: Workspace, offer: Offer) -> Json:
         "rows": found.rows,
         "megabytes": made.megabytes,
         "seconds": made.seconds,
-        "notes": [*choice.notes, *made.notes],
+        "notes": [on_page(note) for note in (*choice.notes, *made.notes)],
         "items": [
             {
                 "what": i.what,
@@ -178,7 +181,15 @@ def number(text: str, name: str) -> float:
 def _certify(asked: Mapping[str, Any]) -> float | None:
     """The share for the accuracy certificate, which people type in percent; None for the usual."""
     text = asked.get("certify", "").removesuffix("%").strip()
-    return number(text, "the part for the accuracy certificate") / 100 if text else None
+    if not text:
+        return None
+    percent = number(text, "the part for the accuracy certificate")
+    if not 0 <= percent < 100:
+        raise UsageError(
+            f"The part for the accuracy certificate is from 0 to below 100 percent; it is "
+            f"{percent:g}. 5 is a good one, 0 is none."
+        )
+    return percent / 100
 
 
 def _rows(text: str) -> int:
@@ -201,9 +212,8 @@ def _options(asked: Mapping[str, Any]) -> dict[str, str]:
 def _left(space: Workspace, asked: Mapping[str, Any], budget: Cost) -> Json | None:
     """What the book says of the data set that the run would be charged to."""
     dataset = asked.get("dataset", "")
-    if not dataset or not space.book.exists():
-        return None
-    found = [a for a in Book.open(space.book).datasets() if a.dataset == dataset]
+    opened = space.opened_book() if dataset else None
+    found = [a for a in opened.datasets() if a.dataset == dataset] if opened else []
     if not found:
         return None
     account = found[0]
@@ -253,7 +263,7 @@ def _start(
         options=_options(asked),
         public=offer.public,
         dataset=dataset,
-        ledger=str(space.book) if dataset else "",
+        ledger=offer.book if dataset else "",
         certify=f"{found['certify']:g}",
         rho=found["rho"],
         nonce=nonce,
@@ -264,7 +274,7 @@ def _start(
             total = number(asked["total"], "the total epsilon")
             delta = number(asked["delta"], "delta")
             share = _share(found, epsilon=number(asked["epsilon"], "epsilon"), total=total)
-            Book.create(space.book, dataset, epsilon=total, delta=delta, delta_share=share)
+            Book.create(offer.book, dataset, epsilon=total, delta=delta, delta_share=share)
     except BaseException:
         shutil.rmtree(run.path)
         raise

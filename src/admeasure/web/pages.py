@@ -11,14 +11,13 @@ import numpy as np
 
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.planning import certified
-from admeasure.privacy.book import Book
 from admeasure.release import Release
 from admeasure.reporting import charts, html
 from admeasure.reporting.facts import Ranked, rank
 from admeasure.web import actions, asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
-from admeasure.web.wording import KINDS, LABELS
+from admeasure.web.wording import KINDS, LABELS, on_page
 from admeasure.web.workspace import TableFolder, Workspace
 
 COMPARED_MARGINALS = 60
@@ -137,7 +136,8 @@ def budget(space: Workspace, table: TableFolder) -> Page:
     state = table.read()
     known = table.schema()
     table.workload(known)
-    datasets = Book.open(space.book).datasets() if space.book.exists() else ()
+    opened = space.opened_book()
+    datasets = opened.datasets() if opened else ()
     given = {
         "epsilon": "",
         "delta": "1e-9",
@@ -160,6 +160,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
         given=given,
         mechanisms=actions.mechanisms(),
         datasets=datasets,
+        book=space.book_shown,
         # A book is the default: not to record is a choice, which is kept once it was made.
         charge=("=" if given["dataset"] in recorded else "+") if given["dataset"] else "",
         replaces=known.unit.rows_are_public,
@@ -255,12 +256,21 @@ def _side(run: RunFolder) -> dict[str, Any]:
 
 
 def book(space: Workspace) -> Page:
-    accounts = []
-    if space.book.exists():
-        opened = Book.open(space.book)
-        accounts = [(a, opened.history(a.dataset)) for a in opened.datasets()]
+    accounts, problem = [], ""
+    try:
+        if opened := space.opened_book():
+            accounts = [(a, opened.history(a.dataset)) for a in opened.datasets()]
+    except AdmeasureError as error:  # another place may be chosen on this page
+        problem = on_page(str(error))
+    chosen = space.book
     return _page(
-        "book.html.j2", title="Budget book", accounts=accounts, code=code.for_book(str(space.book))
+        "book.html.j2",
+        title="Budget book",
+        accounts=accounts,
+        problem=problem,
+        place=space.book_shown,
+        address=chosen if isinstance(chosen, str) else "",
+        code=code.for_book(str(chosen)),
     )
 
 

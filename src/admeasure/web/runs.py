@@ -37,6 +37,7 @@ from admeasure.web.kept import (
     read_part,
     write_json,
 )
+from admeasure.web.wording import on_page
 from admeasure.web.workspace import Stale, TableFolder
 
 RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
@@ -150,7 +151,7 @@ class RunFolder:
 
     @property
     def message(self) -> str:
-        """The last words of a run that did not end well, each line from the command line."""
+        """The last words of a run that did not end well, in words of the page."""
         if self.release.is_dir():
             return UNSETTLED
         try:
@@ -161,7 +162,7 @@ class RunFolder:
         lines = last.decode("utf-8", errors="replace").splitlines()
         starts = [i for i, line in enumerate(lines) if line.startswith("error:")]
         said = lines[starts[-1] :] if starts else []
-        return "\n".join(said).removeprefix("error:").strip()
+        return on_page("\n".join(said).removeprefix("error:").strip())
 
 
 def all_runs(table: TableFolder) -> list[RunFolder]:

@@ -61,7 +61,7 @@ class Watched:
                 self._seen = len(self._progress.events)
         except (Damaged, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             self._told = self._told or NOTHING
-            return "The journal of this run cannot be read. `admeasure fit --resume` says why."
+            return "The journal of this run cannot be read. Continue the run: it will say why."
         return ""
 
     def _summary(self) -> dict[str, Any]:

@@ -1,12 +1,17 @@
-"""The words of the schema form, and what a schema's errors say in these words.
+"""The words of the page's forms, and what errors say in these words.
 
-Errors of a schema name the fields of its file, for whoever writes one. Beside a form they name what
-stands on the page. Texts in quotes are the user's own and stay as they are.
+Errors of a schema name the fields of its file, those of a plan or a run the options of the command
+line, for whoever writes them. Beside a form they name what stands on the page (`in_words` beside
+that of the schema, `on_page` elsewhere). Texts in quotes are the user's own and stay as they are.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+
+from admeasure.mechanisms import REGISTRY
+from admeasure.planning.mechanism import option_names
 
 LABELS = {
     "unit": "Whom the guarantee protects",
@@ -84,6 +89,33 @@ _BARE = {
     "the schema's type": "the kind of values",
     "in the schema": "here",
 }
+OPTIONS = {
+    "epsilon": "“Epsilon”",
+    "delta": "“Delta”",
+    "rows": "“About how many rows”",
+    "mechanism": "“Mechanism”",
+    "certify": "“Percent of the budget for the accuracy certificate”",
+    "public": "“A public table to learn from”",
+    "ledger": "“Charge to”",
+    "dataset": "“Charge to”",
+    "max-memory": "its limit of memory",
+    "max-seconds": "its limit of time",
+}
+"""Of the command line, on the page; what else has dashes is an option of a mechanism."""
+_SAID = {
+    r"\b([Rr])un (?:again|the same command) with --resume(?:, (with more room),)? to continue": (
+        lambda found: f"{_case(found[1], 'continue')} this run" + (f" {found[2]}" * bool(found[2]))
+    ),
+    r"\b([Rr])un (?:again|the same command) with --resume": (
+        lambda found: f"{_case(found[1], 'continue')} this run"
+    ),
+    r"\bContinue it with --resume\b": lambda _: "Continue it",
+    r" ?\(in Python: [^)]*\)": lambda _: "",
+    r" ?\(`ledger create --delta-share`\)": lambda _: "",
+    r" ?\(`admeasure [^`]*`\)": lambda _: "",
+    r"`(?:admeasure )?ledger [a-z -]+`": lambda _: "the page “Budget book”",
+}
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]*)(?: (?:DATA|FILE|NAME)\b)?")
 _OWN = r"'(?:[^'\\]|\\.)*'" + "|" + r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf"`([^`]*)`|({_OWN})|\[\[?([a-z_]+)\]\]?(?! *=)")
 _LONGEST_FIRST = sorted(map(re.escape, _BARE), key=len, reverse=True)
@@ -106,6 +138,43 @@ def in_words(text: str) -> str:
         end = token.end()
     made.append(_plain(text[end:]))
     return "".join(made)
+
+
+def on_page(text: str) -> str:
+    """A sentence about the command line as one about the page.
+
+    >>> on_page("mst: no pair of columns fits 3 MB. Raise --max-megabytes, or use independent.")
+    'mst: no pair of columns fits 3 MB. Raise max-megabytes, or use independent. Write \
+max-megabytes=… into “Options of the mechanism”.'
+    """
+    for said, instead in _SAID.items():
+        text = re.sub(said, instead, text)
+    own: list[str] = []
+
+    def named(found: re.Match[str]) -> str:
+        if found[1] not in OPTIONS and found[1] in _of_mechanisms():
+            own.append(found[1])
+        return OPTIONS.get(found[1], found[1])
+
+    made, end = [], 0
+    for token in _TOKEN.finditer(text):
+        made += [_OPTION.sub(named, text[end : token.start()]), _token(token)]
+        end = token.end()
+    made.append(_OPTION.sub(named, text[end:]))
+    if own and " has no option " not in text:
+        made.append(f" Write {own[0]}=… into “Options of the mechanism”.")
+    return re.sub(r"\b([Gg])ive (?=“)", lambda g: _case(g[1], "fill in "), "".join(made))
+
+
+@cache
+def _of_mechanisms() -> frozenset[str]:
+    """Every option that some mechanism has, as people write it."""
+    kinds = REGISTRY.values()
+    return frozenset(name.replace("_", "-") for kind in kinds for name in option_names(kind))
+
+
+def _case(like: str, word: str) -> str:
+    return word.capitalize() if like.isupper() else word
 
 
 def _plain(text: str) -> str:

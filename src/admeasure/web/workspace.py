@@ -1,6 +1,7 @@
 """Where the local page keeps its work: one folder of plain files that outlives the server.
 
-    budget.db                        the budget book
+    budget.db                        the budget book, unless
+    book.json                        names one on a server
     tables/NAME/table.json           which table, its header, what was typed so far
     tables/NAME/schema.toml          the schema, once it is valid
     tables/NAME/workload.toml        the workload, once it is valid
@@ -13,6 +14,7 @@ report, whose name says NOT-PRIVATE. Every file is for its owner alone.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,9 @@ from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.files import write_private
+from admeasure.privacy.book import Book
+from admeasure.privacy.bookfile import NoBook
+from admeasure.privacy.bookserver import BookAddress, place_of
 from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
 from admeasure.sources.kind import scheme_of
@@ -153,6 +158,15 @@ def _is_state(state: State) -> bool:
     )
 
 
+def _is_address(text: str) -> bool:
+    """Whether a text is the address of a book on a server, with no room for a password."""
+    try:
+        place = place_of(text)
+    except UsageError:
+        return False
+    return isinstance(place, BookAddress) and place.has_no_secret
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The folder of the page; `start` is where its user started it, for paths and suggestions."""
@@ -161,8 +175,44 @@ class Workspace:
     start: Path
 
     @property
-    def book(self) -> Path:
-        return self.folder / "budget.db"
+    def book(self) -> Path | str:
+        """Where the budget book is: a file of this folder, or the address of one on a server."""
+        chosen = self.folder / "book.json"
+        if not chosen.exists():
+            return self.folder / "budget.db"
+        address = read_json(chosen).get("address")
+        if not isinstance(address, str) or not _is_address(address):
+            raise damaged(chosen, "it does not hold the address of a budget book")
+        return address
+
+    @property
+    def book_shown(self) -> str:
+        """The place of the book, for people."""
+        return str(place_of(self.book))
+
+    def opened_book(self) -> Book | None:
+        """The book, checked; None where it is not made yet: its first data set makes it."""
+        try:
+            return Book.open(self.book)
+        except NoBook:
+            return None
+
+    def use_book(self, address: str) -> None:
+        """Charge runs to a book on a server from now on, or to the file where this is empty. Both
+        must be usable. A password would be written down here, and is refused."""
+        chosen = self.folder / "book.json"
+        if not address:
+            chosen.unlink(missing_ok=True)
+            return
+        if not _is_address(address):
+            raise UsageError(
+                "This is no address of a book on a server. Write it like "
+                "postgres://ann@db.example/privacy, and leave the password out: it is taken from "
+                "PGPASSWORD or ~/.pgpass when the page is started with it."
+            )
+        with contextlib.suppress(NoBook):
+            Book.open(address)
+        write_json(chosen, {"address": address})
 
     @property
     def tables_folder(self) -> Path:

@@ -104,6 +104,7 @@ const planNow = queued(async () => {
   planned = found.error ? null : JSON.stringify(asked);
   if (found.error) {
     $("#plan").replaceChildren();
+    $("#summary").textContent = ""; // it was of the plan before
     say("This cannot be run.");
     return;
   }

@@ -24,6 +24,10 @@ function book() {
     event.preventDefault();
     follow("/book/create", Object.fromEntries(new FormData(event.target)), event.submitter);
   });
+  $("#book-place").addEventListener("submit", (event) => {
+    event.preventDefault();
+    follow("/book/use", Object.fromEntries(new FormData(event.target)), event.submitter);
+  });
   for (const button of document.querySelectorAll(".close-account"))
     button.addEventListener("click", () => follow("/book/close", { dataset: button.dataset.dataset }, button));
 }
