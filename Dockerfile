@@ -26,6 +26,7 @@ CMD ["--help"]
 
 FROM base AS full
 USER root
-RUN python -m pip install --no-cache-dir -c /wheels/constraints.txt --find-links /wheels \
-    "admeasure[gradient,frames,mip,ui,warehouse,learn]"
+# The wheel by its path: a package of the same name in the registry is never looked for.
+RUN python -m pip install --no-cache-dir -c /wheels/constraints.txt \
+    "admeasure[gradient,frames,mip,ui,warehouse,learn] @ file://$(echo /wheels/admeasure-*.whl)"
 USER steward
