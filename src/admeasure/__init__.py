@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from admeasure.mechanisms.privmrf import PrivMrf as privmrf
     from admeasure.mechanisms.privsyn import PrivSyn as privsyn
     from admeasure.mechanisms.rap import Rap as rap
+    from admeasure.mechanisms.rap_box import RapBox as rap_box
     from admeasure.mechanisms.rap_softmax import RapSoftmax as rap_softmax
     from admeasure.mechanisms.residual import ResidualPlanner as residual
     from admeasure.privacy.book import Book as Book
@@ -114,6 +115,7 @@ __all__ = [
     "privmrf",
     "privsyn",
     "rap",
+    "rap_box",
     "rap_softmax",
     "report",
     "residual",

@@ -2,7 +2,7 @@
 
 `stored/` was made at commit 201cdea, on a generated table of 400 people: a release of each kind of
 model and one of a threshold, the values that that version answered (`answers.json`), and a book
-that three of the releases were charged to.
+that three of the releases were charged to. `rap-box` came with its kind of model.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_a_stored_release_passes_its_audit(name, capsys):
     assert json.loads(capsys.readouterr().out)["ok"] is True
 
 
-@pytest.mark.parametrize("name", sorted(set(ANSWERED) - {"gaussian", "thresholds"}))
+@pytest.mark.parametrize("name", sorted(set(ANSWERED) - {"gaussian", "rap-box", "thresholds"}))
 def test_rows_of_a_stored_release_are_of_its_schema(name):
     release = admeasure.Release.load(STORED / name)
     rows = release.sample_columns(50, seed=1)

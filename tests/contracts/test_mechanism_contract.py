@@ -47,6 +47,7 @@ EPSILON, DELTA = 1.0, 1e-6
 SMALL = {
     "mwem-rp": {"product-rows": "32", "steps": "25"},
     "privsyn": {"iterations": "10"},
+    "rap-box": {"product-rows": "32", "steps": "25"},
     "gem": {"hidden": "16,16", "product-rows": "32", "steps": "25", "schedule": "even"},
     "gem-pub": {
         "hidden": "16,16",
@@ -273,6 +274,10 @@ UNBIASED = {"residual"}
 """Their answers are right in the mean, and so may be negative where the true count is near 0."""
 
 
+INCONSISTENT = {"rap-box"}
+"""Their answers do not add up to anything, as the paper that they are kept for says."""
+
+
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_marginals_are_finite_and_not_negative_and_of_the_right_shape(
@@ -285,6 +290,9 @@ def test_marginals_are_finite_and_not_negative_and_of_the_right_shape(
         assert counts.shape == domain.shape(columns)
         assert np.isfinite(counts).all()
         assert name in UNBIASED or (counts >= 0).all()
+        if name in INCONSISTENT:
+            assert (counts <= release.model.total).all()
+            continue
         assert counts.sum() == pytest.approx(release.model.total, rel=1e-6, abs=1e-6)
 
 

@@ -44,6 +44,7 @@ QUICK = {
     },
     "rap": {"rounds": "2", "queries": "2", "product-rows": "32", "steps": "5"},
     "rap-softmax": {"rounds": "2", "queries": "2", "product-rows": "32", "steps": "5"},
+    "rap-box": {"rounds": "2", "queries": "2", "product-rows": "32", "steps": "5"},
     "fem": {"rounds": "2", "samples": "2", "solver": "highs"},
     "dualquery": {"rounds": "2", "samples": "2", "solver": "highs"},
     "mwem-pgm": {"rounds": "2"},
@@ -62,7 +63,7 @@ OVERSIZED = {
 }
 assert COUNTED_CELLS < 700**3
 
-STREAMED = {"rap", "rap-softmax"}
+STREAMED = {"rap", "rap-softmax", "rap-box"}
 """They look at billions of single queries one block at a time: it takes minutes, and no room."""
 
 

@@ -116,7 +116,7 @@ def test_a_file_of_a_workload_has_it_and_its_order_is_fixed():
     assert admeasure.Workload.loads(workload.dumps()) == workload
 
 
-@pytest.mark.parametrize("mechanism", ["dualquery", "fem", "rap", "rap-softmax"])
+@pytest.mark.parametrize("mechanism", ["dualquery", "fem", "rap", "rap-box", "rap-softmax"])
 def test_a_mechanism_that_asks_for_targets_refuses_it_by_name(mechanism, table):
     with pytest.raises(WorkloadError, match=r"cumulated \(a, b\).* such as aim"):
         fit(table, mechanism)

@@ -13,10 +13,14 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
 from admeasure.evaluation.future import future_error
+from admeasure.families.products import loss
 from admeasure.families.products.family import ProductFamily, ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
+from admeasure.measurement import Measurement
+from admeasure.mechanisms.gaussian import Gaussian
 from admeasure.mechanisms.rap import Rap
+from admeasure.mechanisms.rap_box import RapBox
 from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.parts import relaxed_projection
 from admeasure.parts.relaxed_projection import settings
@@ -143,7 +147,7 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
     true = source.counts(columns)
     options = {"rounds": 10, "queries": 10, "product_rows": 300}
     ours, softmax = Rap(**options), RapSoftmax(**options)
-    printed = replace(ours.how(), learning_rate=0.01, moment="level")
+    printed = replace(ours.family().how, learning_rate=0.01, moment="level")
 
     def error(mechanism, how) -> float:
         worst = []
@@ -157,7 +161,7 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
         return float(np.mean(worst))
 
     as_printed, soft, shared = (
-        error(ours, printed), error(softmax, softmax.how()), error(ours, ours.how())
+        error(ours, printed), error(softmax, softmax.family().how), error(ours, ours.family().how)
     )  # fmt: skip
     assert soft < as_printed
     assert shared <= as_printed
@@ -223,10 +227,69 @@ def test_a_k_of_k_threshold_is_its_marginal_and_offered_once() -> None:
 def test_everything_can_be_chosen_when_rounds_times_queries_is_the_workload() -> None:
     workload = Workload([Marginal(["e"]), Marginal(["c"])])
     release = run(Rap(rounds=1, queries=7, product_rows=64, steps=25), workload)
-    assert len({m.query for m in release.measurements}) == 7
+    assert {m.query for m in release.measurements} == set(workload)
     assert not any(e["event"] == "choose" for e in release.log)
     release = run(Rap(rounds=7, queries=1, product_rows=64, steps=25), workload)
     assert len({m.query for m in release.measurements}) == 7
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, ADD_REMOVE], ids=["replace", "add-remove"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [Rap(measure="all-cells", product_rows=64, steps=25), Gaussian(measure="cells")],
+    ids=lambda m: m.name,
+)
+def test_without_choices_every_query_has_the_noise_of_the_paper_and_less_is_charged(
+    mechanism, schema
+) -> None:
+    """Algorithm 2, line 5, and Definition 2.10: variance 1 / (2 n² ρ/m) of a share, m / (2ρ) rows².
+    The cells of a marginal cost what one or two rows that move them do, whatever their number."""
+    domain, unit = schema.domain, schema.unit
+    cells = sum(domain.cells(q.columns) for q in ALL)
+    rho = Fraction(1, 7)
+    keeper = Curator(MemorySource(TABLE, schema), Ledger(rho), SeededNoise(3))
+    mechanism.run(keeper, ALL, ())
+    counted = mechanism.name == "rap" and not unit.rows_are_public
+    first, *others = [c.cost.rho for c in keeper.ledger.charges]
+    left = rho - first if counted else rho
+    charges = others if counted else [first, *others]
+    measured = [e for e in keeper.journal.events if e["event"] == "measure" and "query" in e]
+    sigmas = [e["sigma"] for e in measured if e["query"]["columns"]]
+    assert len(sigmas) == len(charges) == len(ALL)
+    assert sigmas == pytest.approx([(cells / (2 * float(left))) ** 0.5] * len(ALL))
+    rows_that_move = 2 if schema is SCHEMA else 1
+    assert charges == [rows_that_move * left / cells] * len(ALL)
+
+
+def test_the_gaussian_baseline_gives_what_it_measured_as_it_is() -> None:
+    release = run(Gaussian(measure="cells"))
+    for m, answer in zip(
+        release.measurements,
+        release.model.marginals([m.query.columns for m in release.measurements]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(answer, m.values, rtol=1e-12)
+    with pytest.raises(WorkloadError, match="measure = marginals"):
+        run(Gaussian(measure="cells"), Workload([Threshold(["a", "b"], 1)]))
+
+
+def test_a_threshold_measured_whole_is_fitted_as_its_targets_one_by_one() -> None:
+    layout, query = Layout.of(SCHEMA.domain), Threshold(["a", "c", "e"], 2)
+    values = np.random.default_rng(0).integers(0, ROWS, SCHEMA.domain.shape(query.columns))
+    single = [
+        Measurement(query.cell(at), np.asarray(values[at]), 1.0) for at in np.ndindex(values.shape)
+    ]
+    whole = loss.cells([Measurement(query, values, 1.0)], layout, ROWS)
+    for one, two in zip(whole, loss.cells(single, layout, ROWS), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_learning_rate_is_adams_and_must_be_one() -> None:
+    assert Rap(learning_rate=0.001).family().how.learning_rate == 0.001
+    assert RapSoftmax(learning_rate=0.5).family().how.learning_rate == 0.5
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="learning_rate must be a positive number"):
+            RapBox(learning_rate=rate)
 
 
 def test_whole_marginals_serve_thresholds_through_their_columns() -> None:

@@ -106,7 +106,7 @@ def present_error(family, seed: int) -> float:
 @pytest.mark.statistical
 def test_rap_is_at_least_as_close_as_the_algorithm_as_printed() -> None:
     """Mean of two runs, fixed seeds; two learning rates as printed, the better one counts."""
-    ours = np.mean([present_error(ProductFamily(Rap().how()), s) for s in range(2)])
+    ours = np.mean([present_error(ProductFamily(Rap().family().how), s) for s in range(2)])
     printed = []
     for rate, steps in ((0.001, 1000), (0.01, 300)):
         family = AsPrinted(rate, steps)

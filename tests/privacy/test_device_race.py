@@ -325,7 +325,7 @@ class OnTiles:
 
     def run(self, curator, workload, zeros):
         options = Rap(rounds=3, queries=2, product_rows=8, steps=2)
-        family = ProductFamily(options.how(), self.tiling)
+        family = ProductFamily(options.family().how, self.tiling)
         return relaxed_projection.run(options, family, curator, workload, zeros)
 
 

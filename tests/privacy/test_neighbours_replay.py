@@ -69,14 +69,23 @@ def neighbours(draw) -> tuple[MemorySource, MemorySource]:
     return first, second
 
 
-@pytest.mark.parametrize("name", [*REGISTRY, "aim-plus in batches"])
+VARIANTS = (
+    "aim-plus in batches",
+    "rap without choices",
+    "gaussian by cells",
+    "privbayes of conditionals",
+)
+
+
+@pytest.mark.parametrize("name", [*REGISTRY, *VARIANTS])
 def test_neighbours_differ_only_in_what_is_noised_and_by_no_more_than_declared(
-    name, small, served, tally
+    name, small, served, tally, times
 ):
     mechanism = small(name, SCHEMA)
+    examples = times(20, EXAMPLES) if name in VARIANTS else EXAMPLES
     seeds, seen = count(), {"pairs": 0, "measurements": 0, "choices": 0}
 
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=FRAGILE, database=None)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=FRAGILE, database=None)
     @given(neighbours(), st.sampled_from([Fraction(1, 50), Fraction(1), Fraction(20)]))
     def over_random_tables(pair, rho):
         workload = served(mechanism, pair[0].schema)

@@ -10,7 +10,7 @@ The checks, by the name that a fault carries:
 
     path         the same requests in the same order, with the same costs and scales
     offer        what a block of scores has above a cut are the candidates with such scores
-    draw         one draw for each recorded result, and no other draw
+    draw         one draw for each recorded result, of as many numbers as it has, and no other draw
     cost         the noise drawn has the scale asked for, and that scale costs no more than rho
     sensitivity  an exact answer moved by no more than its declared L2 sensitivity
     score        no score moved by more than its declared sensitivity
@@ -329,6 +329,8 @@ def _own_faults(first: _Recording, spent: Cost) -> list[Fault]:
     for event, place in zip(first.results, first.journal.drawn, strict=True):
         if place > len(first.calls) or not place or not _paid(event, first.calls[place - 1]):
             faults.append(Fault("cost", f"{event['event']} is less noisy than its rho says"))
+        elif "values" in event and first.calls[place - 1].count != unpack(event["values"]).size:
+            faults.append(Fault("draw", f"{event['event']} has numbers without noise of their own"))
     recorded = sum(map(read_cost, first.results), Zcdp(Fraction(0)))
     if recorded != spent:
         faults.append(Fault("charge", "the ledger fell by something else than was recorded"))

@@ -38,7 +38,6 @@ from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tail
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.families import Model
-from admeasure.families.answers import AnswersModel
 from admeasure.families.residuals import Residuals
 from admeasure.measurement import Measurement, NoisyErrors, mean_factor
 from admeasure.queries import Marginal, Query
@@ -196,7 +195,7 @@ class Evidence:
     @property
     def adds_up(self) -> bool:
         """Whether the model's answers on fewer columns are sums of those on more."""
-        return not isinstance(self.model, AnswersModel)
+        return self.model.adds_up
 
     def possible(self, columns: Columns) -> np.ndarray:
         """The cells of a marginal that no structural zero inside it rules out."""

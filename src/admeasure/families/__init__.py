@@ -34,6 +34,14 @@ class ImpossibleError(UsageError):
         )
 
 
+def no_rows() -> UsageError:
+    """Rows were asked for of a model that answers questions only."""
+    return UsageError(
+        "This release answers questions and has no rows to sample. Fit with a mechanism that "
+        "has a model, such as aim, mst or independent."
+    )
+
+
 class Sampler(Protocol):
     """Rows of one kind: how many there are believed to be, and rows like them."""
 
@@ -52,6 +60,9 @@ class Model(Sampler, Protocol):
 
     kind: ClassVar[str]
     """The name under which the release stores it."""
+
+    adds_up: ClassVar[bool]
+    """Whether its answers on fewer columns are sums of those on more."""
 
     @property
     def domain(self) -> Domain: ...

@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError, UsageError
-from admeasure.families import Codes
+from admeasure.families import Codes, no_rows
 from admeasure.schema import Zero
 
 
@@ -37,6 +37,7 @@ class AnswersModel:
     tables: Mapping[Columns, np.ndarray]
     variances: Mapping[Columns, float]
     kind: ClassVar[str] = "answers"
+    adds_up: ClassVar[bool] = False
 
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
         return [self._marginal(c) for c in columns]
@@ -61,10 +62,10 @@ class AnswersModel:
         return estimate / precision
 
     def without(self, cells: Sequence[Zero]) -> AnswersModel:
-        raise _no_rows()
+        raise no_rows()
 
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
-        raise _no_rows()
+        raise no_rows()
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         names = list(self.tables)
@@ -85,10 +86,3 @@ class AnswersModel:
                 raise ReleaseError("model.npz holds a table that does not fit the schema.")
         variances = dict(zip(names, map(float, arrays["variances"]), strict=True))
         return cls(domain, float(arrays["total"]), tables, variances)
-
-
-def _no_rows() -> UsageError:
-    return UsageError(
-        "This release answers questions and has no rows to sample. Fit with a mechanism that "
-        "has a model, such as aim, mst or independent."
-    )

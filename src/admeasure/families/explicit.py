@@ -45,6 +45,7 @@ class ExplicitModel:
     weights: np.ndarray
     total: float
     kind: ClassVar[str] = "explicit"
+    adds_up: ClassVar[bool] = True
 
     @classmethod
     def uniform(cls, domain: Domain, total: float, zeros: Sequence[Zero] = ()) -> ExplicitModel:

@@ -9,6 +9,7 @@ from admeasure.families.answers import AnswersModel
 from admeasure.families.explicit import ExplicitModel
 from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.network.family import NetworkModel
+from admeasure.families.products.box import BoxModel
 from admeasure.families.products.family import ProductModel
 from admeasure.families.support import SupportModel
 
@@ -16,6 +17,7 @@ MODELS = {
     model.kind: model
     for model in (
         AnswersModel,
+        BoxModel,
         ExplicitModel,
         GraphicalModel,
         NetworkModel,

@@ -57,6 +57,7 @@ class SupportModel:
     weights: np.ndarray
     total: float
     kind: ClassVar[str] = "support"
+    adds_up: ClassVar[bool] = True
 
     @property
     def domain(self) -> Domain:

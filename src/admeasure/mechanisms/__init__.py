@@ -31,6 +31,7 @@ from admeasure.mechanisms.privbayes import PrivBayes
 from admeasure.mechanisms.privmrf import PrivMrf
 from admeasure.mechanisms.privsyn import PrivSyn
 from admeasure.mechanisms.rap import Rap
+from admeasure.mechanisms.rap_box import RapBox
 from admeasure.mechanisms.rap_softmax import RapSoftmax
 from admeasure.mechanisms.residual import ResidualPlanner
 from admeasure.planning.mechanism import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
@@ -60,6 +61,7 @@ REGISTRY: dict[str, type[Mechanism]] = {
         GemPub,
         Rap,
         RapSoftmax,
+        RapBox,
         AllZero,
     )
 }

@@ -4,6 +4,12 @@ The baseline of McKenna, Mullins, Sheldon and Miklau (2022), section 6.1, with t
 Zhang et al. (PrivSyn, 2021): to minimise Σ c_r n_r σ_r under Σ 1/(2σ_r²) = ρ, σ_r is proportional
 to (c_r n_r)^(-1/3), so the share of marginal r is proportional to (c_r n_r)^(2/3). It answers
 questions and makes no rows.
+
+`measure = cells` is the baseline GM of Avent and Korolova (2023), Definition 2.10: each of m
+queries is answered by itself with ρ/m, so that every count has noise of variance m / (2ρ), and what
+comes out is given as it is. The counts of one marginal are drawn together and have that noise;
+a row moves two of them at the most, so they cost less than their number of charges, and what they
+cost is charged. The rest of the budget stays unspent.
 """
 
 from __future__ import annotations
@@ -11,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from admeasure.domain import Columns, Domain
+from admeasure.errors import WorkloadError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, Division, by_shares
+from admeasure.planning.division import ASSUMED_ROWS, Division, as_noisy, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -30,7 +37,13 @@ from admeasure.workload import Workload
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Answers every marginal of the workload; no rows."""
+    """Answers every marginal of the workload; no rows.
+
+    `measure`: whole marginals, each with its share of the budget; or cells: one noise a query, as
+    if every count were asked and paid for by itself.
+    """
+
+    measure: Literal["marginals", "cells"] = "marginals"
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "noise on every marginal of the workload; answers only, no rows"
@@ -39,6 +52,11 @@ class Gaussian:
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         """Serves every workload of marginals and thresholds whose tables can be counted."""
         room.check_listed(workload, self.name)
+        if self.measure == "cells" and any(q.at_least < len(q.columns) for q in workload.targets):
+            raise WorkloadError(
+                f"{self.name}: measure = cells answers counts of marginals, and thresholds would "
+                "be sums of many. Leave them out, or use measure = marginals."
+            )
         room.check_counted(domain, workload.marginals(), self.name)
 
     def needs(self, domain: Domain, workload: Workload) -> float:
@@ -48,13 +66,15 @@ class Gaussian:
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return by_shares(
-            budget,
-            [
-                (f"marginal of {', '.join(c)}", s, Marginal(c).sensitivity(domain, unit).l2_squared)
-                for c, s in _shares(domain, workload).items()
-            ],
-        )
+        parts = [
+            (f"marginal of {', '.join(c)}", s, Marginal(c).sensitivity(domain, unit).l2_squared)
+            for c, s in _shares(domain, workload).items()
+        ]
+        if self.measure == "marginals":
+            return by_shares(budget, parts)
+        m = sum(domain.cells(c) for c in _shares(domain, workload))
+        one = budget / (m * unit.max_rows**2)
+        return Division(tuple(as_noisy(what, l2_squared, one) for what, _, l2_squared in parts))
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
@@ -80,9 +100,11 @@ class Gaussian:
         )
         queries = [Marginal(c) for c in _shares(curator.domain, workload)]
         shares = [item.cost.ratio(curator.budget) for item in division.items]
-        log = curator.measure(queries, curator.budget, shares)
+        log = curator.measure(queries, curator.budget * sum(shares), shares)
         total = believed_total(log)
-        tables = {m.query.columns: to_simplex(m.values, total) for m in log}
+        tables = {m.query.columns: m.values.astype(float) for m in log}
+        if self.measure == "marginals":
+            tables = {columns: to_simplex(values, total) for columns, values in tables.items()}
         variances = {m.query.columns: m.sigma**2 for m in log}
         return Outcome(AnswersModel(curator.domain, total, tables, variances), rounds=1)
 

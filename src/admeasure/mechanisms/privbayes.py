@@ -4,9 +4,11 @@ Columns are placed one after the other; each is placed with a set of parents amo
 chosen by the exponential mechanism with score R, the L1 distance between the joint of column and
 parents and the product of their marginals (section 5.3 there). The joints are then measured. As
 in PrivBayes+PGM (McKenna, Sheldon and Miklau 2019) the noisy joints are fitted by a graphical
-model. A parent set is considered when its joint is θ-useful: on average a cell holds θ times the
-noise (section 4.5), which is a public rule, and when the model with it fits. The score and its
-sensitivity are in `privacy.scores.dependence`.
+model; with `estimate = conditionals` they are what PrivBayes itself makes of them, conditionals of
+each column given its parents, negative counts set to 0 (`ConditionalFamily`). Choices, measurements
+and charges are the same. A parent set is considered when its joint is θ-useful: on average a cell
+holds θ times the noise (section 4.5), which is a public rule, and when the model with it fits. The
+score and its sensitivity are in `privacy.scores.dependence`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
-from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
+from admeasure.families.graphical.family import (
+    ConditionalFamily,
+    GraphicalFamily,
+    GraphicalModel,
+    Shrink,
+)
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.planning import forecast, room
 from admeasure.planning.division import (
@@ -52,6 +59,7 @@ class PrivBayes:
     """A network in which every column has at most `degree` parents; no notice of the workload.
 
     `usefulness`: θ, 4 in the paper.
+    `estimate`: the graphical model that fits the noisy joints, or their conditionals (the paper).
     `shrink`: which fits shrink measured effects towards what smaller marginals predict: none (the
     paper), that of the release at the end, or those of the rounds as well.
     """
@@ -60,6 +68,7 @@ class PrivBayes:
     usefulness: float = 4.0
     max_megabytes: float = 80.0
     shrink: Shrink = "no"
+    estimate: Literal["graphical", "conditionals"] = "graphical"
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "a Bayesian network of low degree, fitted as a graphical model"
@@ -69,6 +78,8 @@ class PrivBayes:
             raise UsageError(f"privbayes: degree must be at least 1; it is {self.degree}.")
         if not self.usefulness > 0:
             raise UsageError(f"privbayes: usefulness must be positive; it is {self.usefulness}.")
+        if self.estimate == "conditionals" and self.shrink != "no":
+            raise UsageError("privbayes: estimate = conditionals fits nothing; leave shrink out.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
@@ -110,14 +121,14 @@ class PrivBayes:
             curator.domain, workload, curator.unit, curator.budget, believed_rows(log[0])
         )
         model = family.update(family.init(curator.domain, zeros), log)
+        plain = self.estimate == "conditionals"
+        fit = ConditionalFamily(self.max_megabytes) if plain else family
         schedule = Even(division.total(PARENTS), division.total(JOINTS))
         selector = Network(family, self.degree, self.usefulness)
-        for done in adaptive_measurements(
-            curator, workload, family, selector, schedule, model, log
-        ):
+        for done in adaptive_measurements(curator, workload, fit, selector, schedule, model, log):
             log += done.answers
             model = done.after
-        return Outcome(family.polished(model, log), rounds=1)
+        return Outcome(model if plain else family.polished(model, log), rounds=1)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 T rounds; in each, K queries that the rows answer worst are chosen at once (Algorithm 4), measured,
 and the rows are fitted to everything measured (Algorithm 3). Half of a round's budget goes to the
-choice, half to the answers. With T = 1 and K = all queries it is the non-adaptive variant, which
-chooses nothing. Differences from the paper, each under zCDP with exact noise: add/remove as well as
-replace neighbours, the number of rows bought with a small share where it is private, and T, K and
-n' from public facts where they are not given (the paper reports the best of a search). Adam's
-second moment is shared within a column of a row, because the projection undoes steps that are not
-(`families/products/optimise.py`).
+choice, half to the answers. With `measure = all-cells` (T = 1 and K = all queries) it is the
+non-adaptive variant, which chooses nothing. Differences from the paper, each under zCDP with exact
+noise: add/remove as well as replace neighbours, the number of rows bought with a small share where
+it is private, and T, K and n' from public facts where they are not given (the paper reports the
+best of a search). Adam's second moment is shared within a column of a row, because the projection
+undoes steps that are not (`families/products/optimise.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from admeasure.parts.relaxed_projection import Projection
 
 if TYPE_CHECKING:
-    from admeasure.families.products.optimise import FitOptions
+    from admeasure.families.products.family import ProductFamily
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,10 @@ class Rap(Projection):
     name: ClassVar[str] = "rap"
     summary: ClassVar[str] = "rows of product distributions, fitted to the worst answered queries"
 
-    def how(self) -> FitOptions:
+    def family(self) -> ProductFamily:
+        from admeasure.families.products.family import ProductFamily
         from admeasure.families.products.optimise import FitOptions
+        from admeasure.families.products.placement import accelerator
 
-        return FitOptions("sparsemax", learning_rate=0.03, steps=self.steps)
+        how = FitOptions("sparsemax", self.learning_rate or 0.03, self.steps)
+        return ProductFamily(how, accelerator())

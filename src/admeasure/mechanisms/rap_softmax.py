@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from admeasure.parts.relaxed_projection import Projection
 
 if TYPE_CHECKING:
-    from admeasure.families.products.optimise import FitOptions
+    from admeasure.families.products.family import ProductFamily
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,10 @@ class RapSoftmax(Projection):
     name: ClassVar[str] = "rap-softmax"
     summary: ClassVar[str] = "rap with softmax rows: usually closer at the same budget"
 
-    def how(self) -> FitOptions:
+    def family(self) -> ProductFamily:
+        from admeasure.families.products.family import ProductFamily
         from admeasure.families.products.optimise import FitOptions
+        from admeasure.families.products.placement import accelerator
 
-        return FitOptions("softmax", learning_rate=0.1, steps=self.steps)
+        how = FitOptions("softmax", self.learning_rate or 0.1, self.steps)
+        return ProductFamily(how, accelerator())

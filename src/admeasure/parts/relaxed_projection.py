@@ -1,13 +1,14 @@
-"""What `rap` and `rap-softmax` share: checks, defaults from public facts, the run."""
+"""What `rap`, `rap-softmax` and `rap-box` share: checks, defaults from public facts, the run."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
@@ -21,6 +22,7 @@ from admeasure.planning.division import (
     ROWS,
     Division,
     Item,
+    as_noisy,
     believed_rows,
     count_rows,
     counting,
@@ -29,7 +31,7 @@ from admeasure.planning.division import (
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
-from admeasure.queries import Marginal
+from admeasure.queries import Marginal, Targets
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.top import TopCells, TopMarginals
@@ -37,31 +39,36 @@ from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
-    from admeasure.families.products.family import ProductFamily
-    from admeasure.families.products.optimise import FitOptions
+    from admeasure.families.products.family import RowsFamily
 
 EACH, ANSWER = "each measurement", "each answer"
 SELECT_SHARE = Fraction(1, 2)
 MOST_COLUMNS = 6
 MOST_ROWS = 100_000
 
+Measure = Literal["cells", "marginals", "all", "all-cells"]
+UNCHOSEN = ("all", "all-cells")
+
 
 @dataclass(frozen=True)
 class Projection(ABC):
-    """A mechanism that fits product rows to the worst answered queries; `how` says how.
+    """A mechanism that fits product rows to the worst answered queries; `family` says how.
 
     `rounds` T, `queries` K a round (single queries, or whole marginals), `product_rows` n'; None
     takes a number from the budget, the noisy number of rows and the workload.
     `measure`: single queries as in the paper; whole marginals, of which one costs what one cell
-    costs; or all: every marginal of the workload once, without choosing (T = 1).
-    `steps`: the most steps of one fit.
+    costs; all: every marginal of the workload once, without choosing (T = 1); or all-cells: the
+    same, but each count with the noise that it has where every query is paid for by itself, which
+    is the paper's variant without choices (T = 1, K = m).
+    `steps`: the most steps of one fit. `learning_rate`: Adam's; None takes the usual one.
     """
 
     rounds: int | None = None
     queries: int | None = None
     product_rows: int | None = None
-    measure: Literal["cells", "marginals", "all"] = "cells"
+    measure: Measure = "cells"
     steps: int = 1000
+    learning_rate: float | None = None
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -75,8 +82,15 @@ class Projection(ABC):
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The rows, their gradient and what Adam remembers of it; all answers where all are
         measured."""
-        rows = fitted_megabytes(domain, product_rows(self.product_rows, domain))
-        measured = workload.marginals() if self.measure == "all" else ()
+        n = product_rows(self.product_rows, domain)
+        rows, measured = fitted_megabytes(domain, n), workload.marginals()
+        if self.measure not in UNCHOSEN:
+            return rows
+        if self.measure == "all-cells":
+            # Targets of thresholds are fitted one by one: for each column of each a line of all
+            # rows, and its gradient.
+            parts = [q.columns for q in workload.targets if q.at_least < len(q.columns)]
+            rows += room.megabytes(domain, parts, each=8 * n * max(map(len, parts), default=0))
         return rows + room.megabytes(domain, measured, each=20, largest=40)
 
     def start_libraries(self) -> None:
@@ -93,14 +107,11 @@ class Projection(ABC):
         return plan(self, domain, workload, unit, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        from admeasure.families.products.family import ProductFamily
-        from admeasure.families.products.placement import accelerator
-
-        return run(self, ProductFamily(self.how(), accelerator()), curator, workload, zeros)
+        return run(self, self.family(), curator, workload, zeros)
 
     @abstractmethod
-    def how(self) -> FitOptions:
-        """How rows are fitted."""
+    def family(self) -> RowsFamily[Any]:
+        """The rows, and how they are fitted."""
 
 
 def check_options(name: str, options: Projection) -> None:
@@ -112,20 +123,24 @@ def check_options(name: str, options: Projection) -> None:
         raise UsageError(
             f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {options.product_rows:,}."
         )
-    if options.measure == "all" and (options.rounds or 1) > 1:
-        raise UsageError(f"{name}: measure = all has one round; leave rounds out.")
-    if options.measure == "all" and options.queries is not None:
-        raise UsageError(f"{name}: measure = all chooses nothing; leave queries out.")
+    rate = options.learning_rate
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"{name}: learning_rate must be a positive number; it is {rate}.")
+    if options.measure in UNCHOSEN and (options.rounds or 1) > 1:
+        raise UsageError(f"{name}: measure = {options.measure} has one round; leave rounds out.")
+    if options.measure in UNCHOSEN and options.queries is not None:
+        raise UsageError(f"{name}: measure = {options.measure} chooses nothing; leave queries out.")
 
 
 def check(name: str, options: Projection, domain: Domain, workload: Workload) -> None:
     """Refuse what cannot be served; nothing is charged yet."""
     check_fitted(name, workload)
-    if options.measure == "cells":
-        check_streamed_size(workload.targets, domain, name)
-    else:
-        check_query_size(workload.queries, domain, name)
     offered, what = _offered(options, domain, workload), "marginals"
+    whole = _unchosen(options, offered, options.rounds, options.queries)
+    if whole or options.measure == "marginals":
+        check_query_size(workload.queries, domain, name)
+    else:
+        check_streamed_size(workload.targets, domain, name)
     if options.measure == "cells":
         what = "queries"
     asked = (options.rounds or 1) * (options.queries or 1)
@@ -156,7 +171,7 @@ def fitted_megabytes(domain: Domain, rows: int) -> float:
 
 
 def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
-    if options.measure == "cells":
+    if options.measure in ("cells", "all-cells"):
         return sum(domain.cells(q.columns) for q in workload.targets)
     return len(workload.marginals())
 
@@ -184,7 +199,7 @@ def settings(
     """
     rows = product_rows(options.product_rows, domain)
     offered = _offered(options, domain, workload)
-    if options.measure == "all":
+    if options.measure in UNCHOSEN:
         return 1, offered, rows
     if options.measure == "marginals":
         balanced = round(math.sqrt(total * math.sqrt(precision(budget))) / 2)
@@ -207,7 +222,7 @@ def settings(
 
 def run(
     options: Projection,
-    family: ProductFamily,
+    family: RowsFamily[Any],
     curator: Curator,
     workload: Workload,
     zeros: Sequence[Zero],
@@ -218,11 +233,10 @@ def run(
     division = divide(options, domain, workload, curator.unit, curator.budget, total)
     rounds, queries, rows = settings(options, domain, workload, budget, total)
     model = family.init(domain, total, rows, zeros)
-    if _unchosen(options, domain, workload, rounds, queries):
-        asked = [Marginal(c) for c in workload.marginals()]
-        if options.measure == "cells":
-            asked = list(_everything(domain, workload))
-        log = curator.measure(asked, division.total(EACH))
+    if _unchosen(options, _offered(options, domain, workload), rounds, queries):
+        asked = _everything(options, workload)
+        shares = [q.sensitivity(domain, curator.unit).l2_squared for q in asked]
+        log = curator.measure(asked, division.total(EACH), shares)
         return Outcome(family.update(model, log), rounds=1)
     selector = TopCells(queries) if options.measure == "cells" else TopMarginals(queries)
     schedule = Even(division.items[-2].cost, division[ANSWER].cost * queries)
@@ -241,11 +255,11 @@ def divide(
 ) -> Division:
     counted, left = counting(unit, budget)
     rounds, queries, _ = settings(options, domain, workload, left, rows)
-    whole = unit.rows_changed * unit.max_rows
-    one = unit.max_rows**2 if options.measure == "cells" else whole
+    single = options.measure in ("cells", "all-cells")
+    one = unit.max_rows**2 if single else unit.rows_changed * unit.max_rows
     part = left / (rounds * queries)
-    if _unchosen(options, domain, workload, rounds, queries):
-        return Division((*counted, Item(EACH, part, part.sigma(one), queries)))
+    if _unchosen(options, _offered(options, domain, workload), rounds, queries):
+        return Division((*counted, *_unchosen_items(options, domain, workload, unit, part / one)))
     select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
     return Division(
         (
@@ -256,13 +270,32 @@ def divide(
     )
 
 
-def _unchosen(
-    options: Projection, domain: Domain, workload: Workload, rounds: int, queries: int
-) -> bool:
+def _unchosen(options: Projection, offered: int, rounds: int | None, queries: int | None) -> bool:
     """Whether everything is measured, so that there is nothing to choose."""
     if options.measure == "cells":
-        return rounds == 1 and queries == _offered(options, domain, workload)
-    return options.measure == "all"
+        return rounds == 1 and queries == offered
+    return options.measure in UNCHOSEN
+
+
+def _everything(options: Projection, workload: Workload) -> Sequence[Marginal | Targets]:
+    """What is measured where nothing is chosen. Queries of one marginal or threshold come
+    together, in one array."""
+    if options.measure == "all":
+        return [Marginal(c) for c in workload.marginals()]
+    return workload.targets
+
+
+def _unchosen_items(
+    options: Projection, domain: Domain, workload: Workload, unit: Unit, one: Cost
+) -> list[Item]:
+    """All with the noise that a number of squared sensitivity 1 has for the cost `one`.
+
+    Of single queries that is the noise of the paper, GM(D, q, ρ/m) for each of m queries. The cells
+    of a marginal together have the squared sensitivity 1 or 2 and not their number, so it costs
+    less than the m charges of the paper. Charged is what it costs; the rest stays unspent.
+    """
+    kinds = Counter(q.sensitivity(domain, unit).l2_squared for q in _everything(options, workload))
+    return [as_noisy(EACH, l2_squared, one, times) for l2_squared, times in sorted(kinds.items())]
 
 
 def plan(
@@ -288,14 +321,6 @@ def plan(
 def expected_seconds(domain: Domain, rounds: int, cells: int, rows: int) -> float:
     """Of rounds in which so many cells are answered by so many product rows."""
     return 3.0 + rounds * (cells * rows * 4e-11 + 0.5 + Layout.of(domain).width * rows * 1e-7)
-
-
-def _everything(domain: Domain, workload: Workload):
-    import numpy as np
-
-    for query in workload.targets:
-        for codes in np.ndindex(*query.shape(domain)):
-            yield query.cell(codes)
 
 
 def _notes(domain: Domain, workload: Workload) -> tuple[str, ...]:

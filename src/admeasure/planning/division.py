@@ -83,6 +83,17 @@ def by_shares(budget: Cost, parts: Sequence[tuple[str, Fraction, int]]) -> Divis
     )
 
 
+def as_noisy(what: str, l2_squared: int, one: Cost, times: int = 1) -> Item:
+    """Numbers of that squared L2 sensitivity, measured with the noise that numbers of squared
+    sensitivity 1 have for the cost `one`.
+
+    Where a paper asks m queries one by one, each for a cost of its own, those of one marginal or
+    threshold have this noise, and cost less than their number says: a row moves few of them.
+    """
+    cost = one * l2_squared
+    return Item(what, cost, cost.sigma(l2_squared), times)
+
+
 def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
     """The number of rows, no item where it is public; and what that leaves."""
     if unit.rows_are_public:

@@ -40,6 +40,10 @@ Shrink = Literal["no", "end", "rounds"]
 alone, or in those of the rounds as well."""
 
 
+SMALLEST_SHARE = 1e-30
+"""In the place of a conditional probability of 0, whose logarithm is not finite."""
+
+
 def clique_of(columns: Columns, domain: Domain) -> Clique:
     """The engine's name of a set of columns."""
     positions = {column: i for i, column in enumerate(canonical(domain.columns))}
@@ -57,6 +61,7 @@ class GraphicalModel:
     core: MarkovRandomField
     posteriors: Posteriors = field(default_factory=dict)
     kind: ClassVar[str] = "graphical"
+    adds_up: ClassVar[bool] = True
 
     @property
     def total(self) -> float:
@@ -88,6 +93,8 @@ class GraphicalModel:
         return {c: codes[:, self._position[c]] for c in self.domain.columns}
 
     def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> GraphicalModel:
+        if options.get("estimate") == "conditionals":
+            return ConditionalFamily(math.inf).update(self, log)
         family = GraphicalFamily(math.inf, options.get("shrink", "no"))
         return family.polished(replace(self, posteriors={}), log)
 
@@ -179,7 +186,7 @@ class GraphicalFamily:
             zeros=model.core.zeros,
             tree=tree,
             start=model.core,
-            total=_total(log),
+            total=total_of(log),
             accuracy=accuracy,
             reference_sigma=seen[0].sigma if seen else None,
             limit_megabytes=self.max_megabytes,
@@ -188,7 +195,44 @@ class GraphicalFamily:
         return GraphicalModel(model.domain, fit.model, fit.posteriors)
 
 
-def _total(log: Sequence[Measurement]) -> float | None:
+@dataclass(frozen=True)
+class ConditionalFamily:
+    """Bayesian networks whose conditionals are those of noisy joints, as they were measured (Zhang
+    et al. 2017): negative counts are 0, and each column given its parents is the joint divided by
+    its sum over the column, even where nothing is left of it.
+
+    Each joint of the log has parents that earlier ones hold; what it adds is given those. Nothing
+    is fitted, so joints that overlap need not agree with the model, and one whose columns were all
+    held before is not looked at. The model is a graphical one whose potentials are conditionals.
+    """
+
+    max_megabytes: float = 80.0
+
+    def update(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
+        potentials: dict[Clique, np.ndarray] = {}
+        placed: set[str] = set()
+        for m in log:
+            columns = m.query.columns
+            if added := set(columns) - placed:
+                axes = tuple(i for i, c in enumerate(columns) if c in added)
+                potentials[model.clique(columns)] = np.log(_given(np.maximum(m.values, 0.0), axes))
+                placed |= added
+        tree = model.core.tree.grown(potentials)
+        check_limit(tree, self.max_megabytes)
+        total = total_of(log) or model.total
+        core = replace(model.core, tree=tree, potentials=potentials, total=total)
+        return GraphicalModel(model.domain, core)
+
+
+def _given(joint: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The conditional of some axes given the others, nowhere quite 0."""
+    sums = joint.sum(axis=axes, keepdims=True)
+    even = 1 / math.prod(joint.shape[i] for i in axes)
+    shares = np.divide(joint, sums, out=np.full(joint.shape, even), where=sums > 0)
+    return np.maximum(shares, SMALLEST_SHARE)
+
+
+def total_of(log: Sequence[Measurement]) -> float | None:
     """The number of rows where it was counted by itself; None leaves it to the estimation."""
     counted = [m for m in log if not m.query.columns]
     if not counted:

@@ -44,6 +44,7 @@ class NetworkModel:
     curve: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
     memory: Any = None
     kind: ClassVar[str] = "network"
+    adds_up: ClassVar[bool] = True
 
     @property
     def domain(self) -> Domain:

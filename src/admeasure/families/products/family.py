@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError
-from admeasure.families import Codes
+from admeasure.families import Codes, Family, M
 from admeasure.families.products.placement import Placed, Tiling
 from admeasure.families.products.sampling import ProductRows, rounded
 from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
@@ -41,6 +41,7 @@ class ProductModel:
     zeros: tuple[Zero, ...] = ()
     accelerator: Tiling | None = None
     kind: ClassVar[str] = "products"
+    adds_up: ClassVar[bool] = True
 
     @property
     def layout(self) -> Layout:
@@ -119,6 +120,12 @@ class ProductModel:
             columns = tuple(str(c) for c in arrays[f"zero{i}_columns"])
             zeros.append(Zero(columns, np.asarray(arrays[f"zero{i}_mask"], bool)))
         return cls(domain, P, total, tuple(zeros))
+
+
+class RowsFamily(Family[M], Protocol[M]):
+    """A family whose models are so many rows of numbers, one for each level."""
+
+    def init(self, domain: Domain, total: float, rows: int, zeros: Sequence[Zero] = ()) -> M: ...
 
 
 @dataclass(frozen=True)

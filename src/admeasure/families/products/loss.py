@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import numpy as np
 
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
-from admeasure.queries import Cell, Marginal, ThresholdCell
+from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 
 TILE = 64
 SMALLEST = 64
@@ -80,29 +80,44 @@ def padded(count: int, base: int = 4) -> int:
     return size
 
 
-def kind_of(cells: Sequence[Cell | ThresholdCell]) -> Kind:
+Counted = Cell | ThresholdCell | Threshold
+"""What is fitted by single counts: one of them, or every target of a threshold."""
+
+
+def kind_of(queries: Sequence[Counted]) -> Kind:
     """Which formula serves: a product, its complement, or the general one."""
-    rs = [(_at_least(c), len(c.columns)) for c in cells]
+    rs = [(q.at_least, len(q.columns)) for q in queries]
     if all(r == k for r, k in rs):
         return "all"
     return "any" if all(r == 1 for r, _ in rs) else "mixed"
 
 
 def cells(log: Sequence[Measurement], layout: Layout, total: float) -> CellTargets:
-    """The record of single queries, with lines of the given layout."""
-    queries = [m.query for m in log if isinstance(m.query, Cell | ThresholdCell)]
-    k = max((len(q.columns) for q in queries), default=1)
-    size = padded(len(queries))
+    """The record of single queries, with lines of the given layout: those measured alone, then all
+    targets of thresholds that were measured whole."""
+    alone = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
+    whole = [m for m in log if isinstance(m.query, Threshold)]
+    count = len(alone) + sum(m.values.size for m in whole)
+    k = max((len(m.query.columns) for m in alone + whole), default=1)
+    size = padded(count)
     lines = np.zeros((size, k), np.int32)
     used = np.zeros((size, k), bool)
     r = np.ones(size, np.int32)
     targets, weights = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    for j, q in enumerate(queries):
+    weights[:count] = 1.0
+    for j, m in enumerate(alone):
+        q = cast("Cell | ThresholdCell", m.query)
         places = [layout.starts[c] + v for c, v in zip(q.columns, q.codes, strict=True)]
         lines[j, : len(places)], used[j, : len(places)] = places, True
-        r[j], weights[j] = _at_least(q), 1.0
-    measured = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
-    targets[: len(queries)] = [float(m.values) / total for m in measured]
+        r[j] = q.at_least
+    targets[: len(alone)] = [float(m.values) / total for m in alone]
+    start = len(alone)
+    for m in whole:
+        q, part = cast("Threshold", m.query), slice(start, start + m.values.size)
+        lines[part, : len(q.columns)] = layout.lines(q.columns, 0, m.values.size).T
+        used[part, : len(q.columns)], r[part] = True, q.at_least
+        targets[part] = m.values.reshape(-1) / total
+        start = part.stop
     return CellTargets(lines, used, r, targets, weights)
 
 
@@ -238,7 +253,3 @@ def _prod(parts: list[Any]) -> Any:
     for part in parts[1:]:
         out = out * part
     return out
-
-
-def _at_least(query: Cell | ThresholdCell) -> int:
-    return query.at_least if isinstance(query, ThresholdCell) else len(query.columns)

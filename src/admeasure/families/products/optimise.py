@@ -3,6 +3,7 @@
 Avent and Korolova (2023), Algorithm 3 (relaxed projection): min ‖Q(P) - a‖² over rows whose blocks
 lie on the simplex. Two parametrisations: `sparsemax` steps on P and projects every block back to
 the simplex after each step (RAP); `softmax` steps on logits (RAP-softmax, Liu, Vietri and Wu 2021).
+A third, `box`, has no simplex: it steps on P and clips every number to [-1, 1] (`box`).
 
 Adam and projections. Adam divides every coordinate's step by the size of its own slopes, so where
 all levels of a column have slopes of one sign, however different, all move alike, and the
@@ -37,7 +38,7 @@ import optax
 from admeasure.families.products import loss
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
-from admeasure.queries import Cell, Marginal, ThresholdCell
+from admeasure.queries import Marginal
 
 NEWTON_STEPS = 4
 """Steps of the search for a block's threshold, from the support that it had; then rescaled."""
@@ -46,11 +47,14 @@ LARGEST_LOGIT = 60.0
 SMALLEST_SHARE = 1e-7
 
 
+Shape = Literal["sparsemax", "softmax", "box"]
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """How rows are fitted."""
 
-    shape: Literal["sparsemax", "softmax"]
+    shape: Shape
     learning_rate: float
     steps: int = 1000
     patience: int = 25
@@ -82,7 +86,7 @@ def minimise(
 ) -> Any:
     """Rows fitted to everything measured, starting from `P`, and where `P` is: in memory, or on a
     device."""
-    singles = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
+    singles = [m for m in log if isinstance(m.query, loss.Counted)]
     wholes = [m for m in log if isinstance(m.query, Marginal) and m.query.columns]
     if not singles and not wholes:
         return P
@@ -98,12 +102,19 @@ def minimise(
         room = min(cells.lines.size, layout.width)  # grows with the record's size alone
     coarse, blocks = coarsened(layout, named, room)
     if cells is not None:
-        cells = cells._replace(lines=coarse.of[cells.lines])
+        targets = _within(cells.targets, how)
+        cells = cells._replace(lines=coarse.of[cells.lines], targets=targets)
     if tables is not None:
         lead, trail = (np.where(x < 0, -1, coarse.of[x]) for x in (tables.lead, tables.trail))
-        tables = tables._replace(lead=lead, trail=trail)
+        targets = _within(tables.targets, how)
+        tables = tables._replace(lead=lead, trail=trail, targets=targets)
     made = _fit(P, coarse, blocks, cells, tables, how.floor * noise, kind, how)
     return made if isinstance(P, jax.Array) else np.asarray(made)
+
+
+def _within(targets: np.ndarray, how: FitOptions) -> np.ndarray:
+    """What is fitted. Rows in a box could meet noisy shares that cannot be."""
+    return np.clip(targets, 0.0, 1.0) if how.shape == "box" else targets
 
 
 def coarsened(layout: Layout, named: np.ndarray, room: int) -> tuple[Coarse, Blocks]:
@@ -141,6 +152,8 @@ def _fit(
     none."""
     start = jax.ops.segment_sum(P, coarse.of, num_segments=blocks.column.shape[0])
     after = _fitted(start, blocks, cells, tables, floor, kind, how)[coarse.of]
+    if how.shape == "box":  # levels say nothing of each other
+        return jnp.where(coarse.named[:, None], after, P)
     held, named = start[coarse.of], coarse.named[:, None]
     even = 1 / coarse.others[:, None]
     parts = jnp.where(held > SMALLEST_SHARE, P / jnp.maximum(held, SMALLEST_SHARE), even)
@@ -171,9 +184,11 @@ def _fitted(
         p, memory, _ = state
         value, slope = jax.value_and_grad(objective)(p)
         change, memory = adam.update(slope, memory)
-        moved = optax.apply_updates(p, change)
+        moved: Any = optax.apply_updates(p, change)
         if how.shape == "sparsemax":
             moved = sparsemax(moved, p > 0, blocks)
+        if how.shape == "box":
+            moved = jnp.clip(moved, -1.0, 1.0)
         return moved, memory, value
 
     def more(state: tuple[Any, ...]) -> Any:
@@ -247,13 +262,15 @@ def _sums(values: Any, blocks: Blocks) -> Any:
     return jnp.matmul(blocks.member, values, precision=loss.HIGHEST)
 
 
-def first_rows(layout: Layout, rows: int, shape: str) -> np.ndarray:
+def first_rows(layout: Layout, rows: int, shape: Shape) -> np.ndarray:
     """Where a fit begins: random rows of a fixed, public seed.
 
     RAP: uniform numbers, each block then made a distribution by sparsemax; RAP-softmax: normal
-    logits.
+    logits; a box: uniform numbers in it.
     """
     rng = np.random.default_rng(0)
+    if shape == "box":
+        return rng.uniform(-1, 1, (layout.width, rows)).astype(np.float32)
     made = np.empty((layout.width, rows), np.float32)
     for column in layout.columns:
         span = layout.span(column)
