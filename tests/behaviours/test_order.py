@@ -76,6 +76,15 @@ def test_rows_of_possible_levels_get_values_of_their_levels_that_ascend(kind, th
             assert x is None or y is None or x <= y
 
 
+@pytest.mark.parametrize("more", ["", "decimals = 2", "decimals = 0"])
+def test_numbers_ascend_where_rounding_would_put_one_past_the_next(more):
+    # Levels that share so little that only the least values ascend.
+    text = HEAD + column("a", "number", [0.0026, 1e6], more) + column("b", "number", [0.0, 0.0031])
+    schema = Schema.loads(text + order("a", "b"))
+    rows = schema.decode(dict.fromkeys("ab", np.zeros(20, int)), np.random.default_rng(0))
+    assert all(0.0026 <= x <= y <= 0.0031 for x, y in zip(rows["a"], rows["b"], strict=True))
+
+
 @settings(max_examples=60, deadline=None)
 @given(edges(), edges())
 def test_a_pair_of_levels_is_ruled_out_if_no_two_values_ascend(first, second):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import datetime
+import math
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import admeasure
@@ -158,6 +161,28 @@ def test_numbers_keep_their_type_in_a_frame_and_days_with_a_format_are_texts():
     assert frame["weight"].dtype == np.float64
     assert str(frame["born"].dtype).startswith("datetime64")
     assert isinstance(frame["seen"][0], str)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=8, unique=True).map(sorted),
+    st.integers(0, 99),
+)
+def test_a_number_stays_in_its_bin_and_has_no_more_digits_than_the_bin_can_tell(edges, seed):
+    assume(all(b - a > 1e-6 * max(1.0, abs(a), abs(b)) for a, b in pairwise(edges)))
+    column = NumberColumn(name="x", type="number", edges=tuple(edges))
+    codes = np.repeat(np.arange(column.levels), 5)
+    drawn = column.grid.draw(codes, np.random.default_rng(seed))
+    made = column.values_of(drawn)
+    assert np.array_equal(column.grid.place_all(made), codes)
+    widths = np.diff(edges)[codes]
+    size = np.minimum(widths, np.abs(drawn))
+    assert np.all(np.abs(made - drawn) <= 1.5e-3 * size)
+    for value, of in zip(made.tolist(), size.tolist(), strict=True):
+        if of < 1e-9:
+            continue
+        least = 10.0 ** (math.floor(math.log10(of)) - 3)  # the last place that is kept
+        assert Decimal(repr(value)) % Decimal(f"{least:.0e}") == 0
 
 
 @settings(max_examples=200)

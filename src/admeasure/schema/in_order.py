@@ -75,4 +75,6 @@ def _least(
             least = np.where(regular[a], np.maximum(least, numbers[a]), least)
         numbers[name] = np.minimum(least, highs[place])
         chosen = wrong & regular[name]
-        values[name][chosen] = column.values_of(numbers[name][chosen])
+        # Numbers as they are: rounded, one could pass the next column's.
+        exact = numbers[name][chosen]
+        values[name][chosen] = exact if column.type == "number" else column.values_of(exact)
