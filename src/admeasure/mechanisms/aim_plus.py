@@ -15,7 +15,8 @@ out (docs/explanations/aim.md has what they do to the error):
 
 Of more than 48 columns a round chooses several marginals by one set of scores, a batch, and fits
 once. What is on offer for the next of them is a function of the choices before it and of public
-sizes (`Curator.in_turn`).
+sizes (`Curator.in_turn`). Such rounds end as soon as the last pass would gain more by what they
+cost (`worthwhile.py`).
 
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
 choices of a batch rho/k each of what the round has for choosing, its measurements alike. The score
@@ -40,6 +41,7 @@ from admeasure.families.graphical.structure.junction_tree import BYTES_PER_CELL,
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass
 from admeasure.parts.annealing import Annealing
+from admeasure.parts.worthwhile import Stretches
 from admeasure.planning import forecast
 from admeasure.planning.division import ONE_WAY, ROUNDS, Division
 from admeasure.planning.mechanism import Outcome, Plan
@@ -175,9 +177,12 @@ class AimPlus:
         batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
+        stretches = Stretches(curator, workload, model, log)
         for done in rounds:
             log += done.answers
             model = done.after
+            if self.final_pass and batch > 1 and stretches.ended(model, log):
+                break
 
         last = final_pass.again(curator, workload, model, log)
         model = family.polished(model, [*log, *last])

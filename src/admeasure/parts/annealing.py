@@ -101,7 +101,8 @@ class Annealing:
         last = left * Fraction(self.alpha) / self.growth / self.batch
         fewest = forecast.fewest_rounds(left, each, self.growth)
         if division.total(self.again):
-            fewest = min(fewest, self.patience or fewest)
+            # Rounds of a batch may end after the first (`worthwhile.py`).
+            fewest = min(fewest, 1 if self.batch > 1 else self.patience or fewest)
         return forecast.graphical(
             division.items,
             domain,

@@ -18,6 +18,7 @@ Everything here is a function of released values and public facts: choosing shar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -37,12 +38,33 @@ HALF_HEARD = 0.15
 """A cell of this many tau is half heard: (m / (m + HALF_HEARD tau)) is 1/2."""
 
 
+@dataclass(frozen=True, eq=False)
+class Prospect:
+    """What the last pass would do now: of every set its share, the cells in which noise is heard
+    and tau when the pass is done."""
+
+    sets: list[Columns]
+    shares: np.ndarray
+    heard: np.ndarray
+    tau: np.ndarray
+
+
 def again(
     curator: Curator, workload: Workload, model: Model, log: Sequence[Measurement]
 ) -> tuple[Measurement, ...]:
     """Spend all that the curator has left on the closure of what was measured."""
     if not curator.remaining:
         return ()
+    found = foreseen(curator, workload, model, log)
+    each = zip(found.sets, found.shares, strict=True)
+    kept = [(Marginal(c), Fraction(s)) for c, s in each if s > SMALLEST]
+    return curator.measure([q for q, _ in kept], curator.remaining, [s for _, s in kept])
+
+
+def foreseen(
+    curator: Curator, workload: Workload, model: Model, log: Sequence[Measurement]
+) -> Prospect:
+    """The pass as it would be with all that the curator has left; reads nothing private."""
     domain, l2_squared = curator.domain, curator.unit.rows_changed * curator.unit.max_rows
     sets = closure(log)
     inside = part_said(domain, sets)
@@ -51,11 +73,10 @@ def again(
     for m in log:
         so_far += inside[:, place[m.query.columns]] / m.sigma**2
     tau = so_far**-0.5
-    cells = [heard(t, s) for t, s in zip(model.marginals(sets), tau, strict=True)]
-    rate = 2 * float(curator.remaining) / l2_squared
-    found = shares(reading(workload, sets) * cells, so_far, inside * rate)
-    kept = [(Marginal(c), Fraction(s)) for c, s in zip(sets, found, strict=True) if s > SMALLEST]
-    return curator.measure([q for q, _ in kept], curator.remaining, [s for _, s in kept])
+    cells = np.array([heard(t, s) for t, s in zip(model.marginals(sets), tau, strict=True)])
+    gain = inside * (2 * float(curator.remaining) / l2_squared)
+    found = shares(reading(workload, sets) * cells, so_far, gain)
+    return Prospect(sets, found, cells, (so_far + gain @ found) ** -0.5)
 
 
 def closure(log: Sequence[Measurement]) -> list[Columns]:

@@ -18,6 +18,7 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -41,15 +42,19 @@ NEAR = 4
 OPEN_POWERS = {k: STEPS[3] if -3 <= k <= 6 else STEPS[-1] for k in range(-12, 16)}
 """Of the scale of doubles without bounds: its powers of ten, and the step of each."""
 
+KEPT = 64
+"""Grids that are kept: columns of a schema often have the same one."""
+
 E = TypeVar("E", int, float)
 
 
-def whole_starts(low: int, high: int, *, log: bool) -> list[int]:
+@lru_cache(maxsize=KEPT)
+def whole_starts(low: int, high: int, *, log: bool) -> tuple[int, ...]:
     """Where leaves of whole numbers begin, the first at `low`."""
     if log:
         found = _fewest(lambda step: _whole_powers(low, high, step))
     elif high - low < LEAVES:
-        return list(range(low, high + 1))
+        return tuple(range(low, high + 1))
     else:
         width = _width(low, high, whole=True)
         near = [v for v in _whole_powers(low, high, STEPS[3]) if abs(v) < width]
@@ -57,14 +62,16 @@ def whole_starts(low: int, high: int, *, log: bool) -> list[int]:
     return _with_heads(low, high, found, lambda v: v + 1)
 
 
-def open_whole_starts(low: int, high: int) -> list[int]:
+@lru_cache(maxsize=KEPT)
+def open_whole_starts(low: int, high: int) -> tuple[int, ...]:
     """The same where a bound is not given."""
     exact = range(max(low, -EXACT), min(high, EXACT) + 1)
     far = [v for v in _whole_powers(low, high, STEPS[3]) if abs(v) > EXACT]
     return _with_heads(low, high, [*exact, *far], lambda v: v + 1)
 
 
-def real_starts(low: float, high: float, *, log: bool) -> list[float]:
+@lru_cache(maxsize=KEPT)
+def real_starts(low: float, high: float, *, log: bool) -> tuple[float, ...]:
     """Where leaves of doubles begin, the first at `low`."""
     if not log:
         width = _width(Fraction(low), Fraction(high), whole=False)
@@ -80,7 +87,8 @@ def real_starts(low: float, high: float, *, log: bool) -> list[float]:
     return _with_heads(low, high, found, lambda v: math.nextafter(v, math.inf))
 
 
-def open_real_starts(low: float, high: float) -> list[float]:
+@lru_cache(maxsize=KEPT)
+def open_real_starts(low: float, high: float) -> tuple[float, ...]:
     """The same where a bound is not given: it is then an end of all doubles."""
     near = [v / 10 for v in range(-TENTHS, TENTHS + 1)]
     near += [float(v) for v in range(-EXACT, EXACT + 1)]
@@ -89,10 +97,11 @@ def open_real_starts(low: float, high: float) -> list[float]:
     return _with_heads(low, high, [*near, *far], lambda v: math.nextafter(v, math.inf))
 
 
-def day_starts(low: int, high: int) -> list[int]:
+@lru_cache(maxsize=KEPT)
+def day_starts(low: int, high: int) -> tuple[int, ...]:
     """Where leaves of days begin, as days since 1970."""
     if high - low < MAX_DAYS:
-        return list(range(low, high + 1))
+        return tuple(range(low, high + 1))
     found = {low}
     for year in range(_day(low).year, _day(high).year + 1):
         first, last = (
@@ -105,7 +114,7 @@ def day_starts(low: int, high: int) -> list[int]:
             found.update(values.days(datetime.date(year, m, 1)) for m in range(1, 13))
         else:
             found.add(first)
-    return sorted(d for d in found if low <= d <= high)
+    return tuple(sorted(d for d in found if low <= d <= high))
 
 
 def hierarchy(starts: np.ndarray, *, days: bool) -> tuple[np.ndarray, ...]:
@@ -184,10 +193,10 @@ def _real_powers(low: float, high: float, steps: Mapping[int, Fraction]) -> list
     return [v for size in sizes for v in (-size, size) if low <= v <= high]
 
 
-def _with_heads(low: E, high: E, points: Iterable[E], after: Callable[[E], E]) -> list[E]:
+def _with_heads(low: E, high: E, points: Iterable[E], after: Callable[[E], E]) -> tuple[E, ...]:
     """Every point between the ends, and what comes after it. None begins at the upper end: edges
     of a column say that the last bin holds it."""
     starts = {low}
     for point in points:
         starts |= {point, after(point)}
-    return sorted(s for s in starts if low < s < high or s == low)
+    return tuple(sorted(s for s in starts if low < s < high or s == low))

@@ -87,7 +87,7 @@ class Ordered(Column):
 
         return fine_column(self)
 
-    def leaf_starts(self) -> list[Any]:
+    def leaf_starts(self) -> tuple[Any, ...]:
         """Where the leaves begin that private bins are cut from (`admeasure.schema.leaves`)."""
         raise NotImplementedError
 
@@ -234,7 +234,7 @@ class IntegerColumn(SpelledNumber, _Whole):
     def is_open(self) -> bool:
         return self.enum is None and super().is_open
 
-    def leaf_starts(self) -> list[int]:
+    def leaf_starts(self) -> tuple[int, ...]:
         if self.is_bounded:
             return leaves.whole_starts(*self.ends, log=self.scale == "log")
         return leaves.open_whole_starts(*self.ends)
@@ -302,7 +302,7 @@ class DateColumn(_Whole):
         values.days(datetime.date.max),
     )
 
-    def leaf_starts(self) -> list[int]:
+    def leaf_starts(self) -> tuple[int, ...]:
         return leaves.day_starts(*self.ends)
 
     def _ordinal(self, value: Any) -> int:
@@ -349,7 +349,7 @@ class NumberColumn(SpelledNumber, Ordered):
 
     widest: ClassVar[tuple[float, float]] = (-leaves.LARGEST, leaves.LARGEST)
 
-    def leaf_starts(self) -> list[float]:
+    def leaf_starts(self) -> tuple[float, ...]:
         if self.is_bounded:
             return leaves.real_starts(*self.ends, log=self.scale == "log")
         return leaves.open_real_starts(*self.ends)

@@ -43,13 +43,15 @@ def fine_column(column: Ordered) -> Ordered:
         return _changed(column, **closed, minimum=low, maximum=_written(column, high))
     if kept[-1] == high:
         kept.pop()
-    edges = tuple(_written(column, start) for start in (*kept, high))
+    edges = _all_written(column, (*kept, high))
     return _changed(column, **closed, minimum=None, maximum=None, edges=edges)
 
 
-def _with_values(starts: list[Any], missing: frozenset[int | float]) -> list[Any]:
+def _with_values(starts: Sequence[Any], missing: frozenset[int | float]) -> list[Any]:
     """The starts without those that are missing values; and the first leaf, which must begin where
     the grid does, with the one after it where it may hold nothing else."""
+    if missing.isdisjoint(starts):
+        return list(starts)
     found = [s for i, s in enumerate(starts) if i == 0 or s not in missing]
     if len(found) > 1 and found[0] in missing:
         found.pop(1)
@@ -75,7 +77,7 @@ def leaf_of(column: Ordered, number: int) -> int:
 def fine_problems(column: Ordered) -> Iterator[str]:
     """What contradicts itself on the fine grid, as ends of the sentence "Column 'x' …"."""
     try:
-        fine_column(column)
+        column.as_read()  # which keeps it for when the table is read
     except ValidationError as error:
         for one in error.errors():
             yield from str(one.get("ctx", {}).get("lines", one["msg"])).splitlines()
@@ -89,7 +91,7 @@ def cut(column: Ordered, cells: Sequence[int]) -> Ordered:
     starts = [s for s in _starts(fine)[list(cells)].tolist() if s < high]
     if not starts:
         return _changed(fine, bins=1, edges=None)
-    edges = tuple(_written(column, start) for start in (*starts, high))
+    edges = _all_written(column, (*starts, high))
     return _changed(fine, bins=None, minimum=None, maximum=None, edges=edges)
 
 
@@ -104,6 +106,12 @@ def _written(column: Ordered, ordinal: Any) -> Any:
     if isinstance(column, DateColumn):
         return datetime.date.fromordinal(int(ordinal) + values.EPOCH)
     return ordinal
+
+
+def _all_written(column: Ordered, ordinals: tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(column, DateColumn):
+        return tuple(_written(column, ordinal) for ordinal in ordinals)
+    return ordinals
 
 
 def _changed(column: Ordered, **fields: Any) -> Ordered:
