@@ -12,6 +12,7 @@ from itertools import pairwise, product
 
 from admeasure.mechanisms import REGISTRY
 from common import Record
+from papers import privbayes
 from papers.case import Case, options
 from papers.experiment import (
     Claim,
@@ -336,6 +337,7 @@ EXPERIMENTS = (
         Claim("before AIM the best workload-aware one was MWEM+PGM, then GEM, never RAP", "6.2 (3)",
               "65%, 35%, 0%", best_before),
     ), stands_in=NO_SALARY),
+    *privbayes.EXPERIMENTS,
     Experiment("aim/fig2", "workload error on TARGET", compared("target"), errors, (
         against("privmrf", 1.4, 4.6),
         Claim("AIM is the best workload-aware mechanism here too", "6.3 (1)", "", best_aware),

@@ -22,6 +22,7 @@ MECHANISMS: dict[str, Seconds] = {
     "gem-pub": (60, 60, 60),
     "rap": (5, 7, 12),
     "rap-softmax": (6, 12, 20),
+    "rap-box": (15, 20, 25),
     "dualquery": (12, 25, 40),
     "mwem-rp": (7, 8, 12),
     "privsyn": (5, 8, 12),
@@ -61,7 +62,7 @@ def seconds_of(case: Case, scale: Scale = "reduced") -> float:
     place = math.log10(min(max(case.epsilon, AT[0]), AT[-1])) + 1
     low = min(int(place), 1)
     seconds = known[low] * (known[low + 1] / known[low]) ** (place - low)
-    learned = case.mechanism in ("gem", "gem-pub", "rap", "rap-softmax", "mwem-rp")
+    learned = case.mechanism in ("gem", "gem-pub", "rap", "rap-box", "rap-softmax", "mwem-rp")
     return seconds * (FULL if scale == "full" and learned else 1.0)
 
 

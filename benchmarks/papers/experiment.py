@@ -67,7 +67,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: lines of points, or with `heat` a value for each pair (x, y)."""
+    """One set of axes: lines of points; with `heat` each line is a row of coloured fields. `notes`
+    stand beside the points of a line."""
 
     title: str
     x: str
@@ -78,6 +79,8 @@ class Panel:
     scatter: bool = False
     level: float | None = None
     """A dashed line across."""
+    heat: bool = False
+    notes: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

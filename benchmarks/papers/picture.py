@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 from papers.experiment import Panel
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.patches import Rectangle
 
 FOOT = "NOT PRIVATE: seeded noise, errors against the true tables"
 ACROSS = 4
@@ -35,7 +37,34 @@ def draw(panels: Sequence[Panel], title: str, target: Path) -> None:
     plt.close(figure)
 
 
+def _heat(axis: Any, panel: Panel) -> None:
+    """A field for each point of each line, its mean written in it; the least one is framed."""
+    xs = sorted({p.x for points in panel.lines.values() for p in points})
+    values = np.full((len(panel.lines), len(xs)), np.nan)
+    for row, points in enumerate(panel.lines.values()):
+        for p in points:
+            values[row, xs.index(p.x)] = p.y
+            axis.text(xs.index(p.x), row, f"{p.y:.3f}", ha="center", va="center", fontsize=6)
+    axis.imshow(np.log(values), cmap="viridis_r", origin="lower", aspect="auto", alpha=0.6)
+    row, column = np.unravel_index(np.nanargmin(values), values.shape)
+    frame = Rectangle((float(column) - 0.5, float(row) - 0.5), 1, 1, fill=False, ec="red", lw=1.5)
+    axis.add_patch(frame)
+    axis.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
+    axis.set_yticks(range(len(panel.lines)), list(panel.lines))
+    _labelled(axis, panel)
+
+
+def _labelled(axis: Any, panel: Panel) -> None:
+    axis.set_title(panel.title, fontsize=9)
+    axis.set_xlabel(panel.x, fontsize=8)
+    axis.set_ylabel(panel.y, fontsize=8)
+    axis.tick_params(labelsize=7)
+
+
 def _panel(axis: Any, panel: Panel, colours: dict[str, str]) -> None:
+    if panel.heat:
+        _heat(axis, panel)
+        return
     for name, points in panel.lines.items():
         xs, ys = [p.x for p in points], [p.y for p in points]
         if panel.scatter:
@@ -46,6 +75,8 @@ def _panel(axis: Any, panel: Panel, colours: dict[str, str]) -> None:
         axis.errorbar(
             xs, ys, bars, fmt=style, ms=3, lw=1, capsize=2, color=colours[name], label=name
         )
+        for note, x, y in zip(panel.notes.get(name, ()), xs, ys, strict=False):
+            axis.annotate(note, (x, y), (2, 3), textcoords="offset points", fontsize=6)
     if panel.level is not None:
         axis.axhline(panel.level, ls="--", color="grey", lw=1)
     if panel.scatter:
@@ -54,9 +85,6 @@ def _panel(axis: Any, panel: Panel, colours: dict[str, str]) -> None:
     for letter, scale in (("x", axis.set_xscale), ("y", axis.set_yscale)):
         if letter in panel.logs:
             scale("log")
-    axis.set_title(panel.title, fontsize=9)
-    axis.set_xlabel(panel.x, fontsize=8)
-    axis.set_ylabel(panel.y, fontsize=8)
-    axis.tick_params(labelsize=7)
+    _labelled(axis, panel)
     if panel.lines:
         axis.legend(fontsize=6)

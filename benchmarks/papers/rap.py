@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -32,14 +32,27 @@ from papers.experiment import (
     lines,
     share_judged,
 )
+from papers.rap_search import (
+    ERROR,
+    adaptive,
+    best_at_k,
+    best_pairs,
+    both_claims,
+    heat,
+    many_rounds,
+    one_product,
+    r_of,
+    size_of,
+    with_fields,
+)
 from papers.tables import table_of
 
 ADULT, LOANS = "adult-rap", "loans-rap"
 T_GRID, K_GRID = (1, 4, 16, 64), (4, 16, 64, 256)
 FEW = ((1, 64), (4, 4), (4, 16), (4, 64), (16, 4), (16, 16))
 """Of the reduced run: T and K."""
-ERROR = "max_error"
 NO_LOANS = "ADULT alone in the reduced run"
+PLAIN = "RAP, not adaptive"
 MOST = 200_000
 """Targets of a threshold in the reduced run."""
 
@@ -77,13 +90,15 @@ def marginals(scale: Scale, kind: str = "random") -> Iterator[Case]:
         for t, k in grid(scale):
             yield case(table, workload, "rap", epsilon, seed, rounds=t, queries=k,
                        product_rows=rows)  # fmt: skip
-        yield case(table, workload, "rap", epsilon, seed, measure="all", product_rows=rows)
+        for measure in ("all", "all-cells"):
+            yield case(table, workload, "rap", epsilon, seed, measure=measure, product_rows=rows)
+        yield case(table, workload, "gaussian", epsilon, seed, measure="cells")
         yield case(table, workload, "all-zero", epsilon, seed)
 
 
 def filtered(scale: Scale) -> Iterator[Case]:
-    yield from (c for c in marginals(scale) if _adaptive(c.to_json()))
-    yield from (c for c in marginals(scale, "filtered") if _adaptive(c.to_json()))
+    yield from (c for c in marginals(scale) if adaptive(c.to_json()))
+    yield from (c for c in marginals(scale, "filtered") if adaptive(c.to_json()))
 
 
 def thresholds(scale: Scale) -> Iterator[Case]:
@@ -118,32 +133,18 @@ def speeds(scale: Scale) -> Iterator[Case]:
     for table in (ADULT, LOANS) if full else (ADULT,):
         for size in (1, 4, 16, 64, 256, 364 if table == ADULT else 1024):
             if full or size <= 256:
-                yield case(table, f"random:{size}:3way:seed=0", "rap", 0.1, 0, rounds=16, queries=4,
-                           product_rows=1000 if full else 200)  # fmt: skip
-
-
-def _adaptive(record: Record) -> bool:
-    return record["mechanism"] == "rap" and "rounds" in dict(record["options"])
-
-
-def _size(record: Record) -> int:
-    kind, *parts = record["workload"].split(":")
-    return int(parts[0] if kind in ("random", "filtered") else parts[1])
-
-
-def _r(record: Record) -> int:
-    return int(record["workload"].split(":")[1].split("of")[0])
-
-
-def _with(runs: Runs, **fields: Any) -> Runs:
-    """Runs with more fields, each made of the record."""
-    return Runs(tuple({**r, **{k: f(r) for k, f in fields.items()}} for r in runs.records))
+                workload, rows = f"random:{size}:3way:seed=0", 1000 if full else 200
+                yield case(table, workload, "rap", 0.1, 0, rounds=16, queries=4, product_rows=rows)
+                yield case(table, workload, "rap", 0.1, 0, measure="all-cells", product_rows=rows)
 
 
 def line(record: Record) -> str:
     if record["mechanism"] == "all-zero":
         return "All-0"
-    return "RAP" if _adaptive(record) else "RAP, not adaptive"
+    if record["mechanism"] == "gaussian":
+        return "GM, run"
+    measure = dict(record["options"]).get("measure")
+    return {"all": "RAP, whole marginals", "all-cells": PLAIN}.get(measure or "", "RAP")
 
 
 def gaussian_error(table: str, queries: float, epsilon: float) -> float:
@@ -171,49 +172,33 @@ def _gaussian(runs: Runs, x: str) -> list[Point]:
 
 
 def present_panels(runs: Runs) -> list[Panel]:
-    sized = _with(runs, size=_size)
+    sized = with_fields(runs, size=size_of)
     found = []
     for (table, epsilon), mine in sized.groups("table", "epsilon"):
         drawn = lines(mine, ERROR, x="size", line=line)
         drawn["GM"] = _gaussian(mine, "size")
-        found.append(Panel(f"{table}, epsilon {epsilon:g}", "|W|", "present error", drawn))
+        notes = {"RAP": best_pairs(drawn.get("RAP", ()))}
+        title = f"{table}, epsilon {epsilon:g}; (T, K)"
+        found.append(Panel(title, "|W|", "present error", drawn, notes=notes))
     return found
 
 
 def threshold_panels(runs: Runs) -> list[Panel]:
     found = []
-    for (table, epsilon), mine in _with(runs, r=_r).groups("table", "epsilon"):
+    for (table, epsilon), mine in with_fields(runs, r=r_of).groups("table", "epsilon"):
         drawn = lines(mine, ERROR, x="r", line=line)
         drawn["GM"] = _gaussian(mine, "r")
-        found.append(Panel(f"{table}, epsilon {epsilon:g}", "r", "present error", drawn, "y"))
+        notes = {"RAP": best_pairs(drawn.get("RAP", ()))}
+        title = f"{table}, epsilon {epsilon:g}; (T, K)"
+        found.append(Panel(title, "r", "present error", drawn, "y", notes=notes))
     return found
-
-
-def heat(by: str):
-    """Error against T K, a line for each workload size, epsilon or r."""
-
-    def draw(runs: Runs) -> list[Panel]:
-        adaptive = runs.having(_adaptive)
-        shown = _with(adaptive, TK=_product, size=_size, r=_r if by == "r" else _size)
-        return [
-            Panel(f"{table}, {by} {value:g}", "T K", "present error",
-                  lines(mine, ERROR, x="TK", line=lambda r: f"T = {dict(r['options'])['rounds']}"))
-            for (table, value), mine in shown.groups("table", by)
-        ]  # fmt: skip
-
-    return draw
-
-
-def _product(record: Record) -> int:
-    given = dict(record["options"])
-    return int(given["rounds"]) * int(given["queries"])
 
 
 def adaptive_is_best(runs: Runs) -> Found | None:
     found = []
     for _, mine in runs.groups("table", "workload", "epsilon"):
-        best = mine.having(_adaptive).best(ERROR)
-        rest = mine.having(lambda r: not _adaptive(r))
+        best = mine.having(adaptive).best(ERROR)
+        rest = mine.having(lambda r: not adaptive(r))
         others = [r[ERROR] for r in rest.records]
         zero = mine.where(mechanism="all-zero").records
         if best and others and zero:
@@ -230,7 +215,7 @@ def plain_is_zero(runs: Runs) -> Found | None:
     near, better = [], []
     for (_, _, epsilon), mine in runs.groups("table", "workload", "epsilon"):
         zero = mine.where(mechanism="all-zero").records
-        plain = mine.having(lambda r: line(r) == "RAP, not adaptive").mean(ERROR)
+        plain = mine.having(lambda r: line(r) == PLAIN).mean(ERROR)
         if zero and plain is not None:
             near.append(plain / zero[0][ERROR])
             better.append(plain < gaussian_error(zero[0]["table"], zero[0]["queries"], epsilon))
@@ -241,35 +226,27 @@ def plain_is_zero(runs: Runs) -> Found | None:
     return judged(ours, holds=min(near) > 0.8 and all(better), partly=all(better))
 
 
-def one_product(runs: Runs) -> Found | None:
-    """How far errors at one T K lie apart, against those of all T K."""
-    same, all_ = [], []
-    for _, mine in _with(runs.having(_adaptive), TK=_product).groups("table", "workload",
-                                                                      "epsilon"):  # fmt: skip
-        errors = [m.mean(ERROR) or 0.0 for _, m in mine.groups("options")]
-        if len(errors) > 1:
-            all_.append(max(errors) / min(errors))
-        for _, part in mine.groups("TK"):
-            each = [m.mean(ERROR) or 0.0 for _, m in part.groups("options")]
-            if len(each) > 1:
-                same.append(max(each) / min(each))
-    if not same:
+def as_computed(runs: Runs) -> Found | None:
+    """The runs of GM against its closed form."""
+    found = [
+        r[ERROR] / gaussian_error(r["table"], r["queries"], r["epsilon"])
+        for r in runs.where(mechanism="gaussian").records
+    ]
+    if not found:
         return None
-    a, b = statistics.median(same), statistics.median(all_)
-    ours = f"median of largest / smallest: {a:.2f} at one T K, {b:.2f} over all"
-    return judged(ours, holds=a < 0.75 * b, partly=a < b)
+    middle = statistics.median(found)
+    ours = f"{min(found):.2f} to {max(found):.2f} times the closed form, median {middle:.2f} "
+    return judged(f"{ours}({len(found)} runs)", holds=0.9 < middle < 1.1)
 
 
-def product_grows(runs: Runs) -> Found | None:
-    found: dict[float, list[int]] = {}
-    for (_, _, epsilon), mine in runs.having(_adaptive).groups("table", "workload", "epsilon"):
-        means = {_product(m.records[0]): m.mean(ERROR) or 0.0 for _, m in mine.groups("options")}
-        found.setdefault(epsilon, []).append(min(means, key=lambda p: means[p]))
-    if len(found) < 2:
+def every_size_served(runs: Runs) -> Found | None:
+    """The largest workload that was run without choices."""
+    mine = runs.having(lambda r: line(r) == PLAIN)
+    if not mine:
         return None
-    means = [math.exp(statistics.fmean(map(math.log, found[e]))) for e in sorted(found)]
-    ours = "; ".join(f"{e:g}: {m:.0f}" for e, m in zip(sorted(found), means, strict=True))
-    return judged(f"best T K by epsilon {ours}", holds=means == sorted(means))
+    largest = max(mine.records, key=lambda r: r["cells"])
+    ours = f"{largest['cells']:,} queries: {largest['cpu_seconds']:.0f} processor seconds, "
+    return judged(f"{ours}{largest['peak_megabytes']:,.0f} MB", holds=largest["cells"] > 1e6)
 
 
 def regression(runs: Runs, x: str) -> tuple[float, float, np.ndarray] | None:
@@ -278,10 +255,10 @@ def regression(runs: Runs, x: str) -> tuple[float, float, np.ndarray] | None:
     from scipy.stats import chi2
 
     rows = []
-    for (workload, epsilon), mine in runs.having(_adaptive).groups("workload", "epsilon"):
+    for (workload, epsilon), mine in runs.having(adaptive).groups("workload", "epsilon"):
         best = mine.best(ERROR)
         queries = runs.where(workload=workload).having(lambda r: r.get("cells")).values("cells")
-        size = _size(mine.records[0]) if x == "size" else (queries or [0])[0]
+        size = size_of(mine.records[0]) if x == "size" else (queries or [0])[0]
         if best and size:
             filter_on = float(workload.startswith("filtered"))
             rows += [(epsilon, math.log(size), filter_on, value) for value in best.values]
@@ -329,30 +306,6 @@ def filter_claim(x: str, says: str, printed: str, level: float = 0.05) -> Claim:
     return Claim(says, "3.4.3", printed, judge)
 
 
-def best_at_k(runs: Runs) -> Found | None:
-    found = {}
-    for (r,), mine in _with(runs.having(_adaptive), r=_r).groups("r"):
-        best = [m.best(ERROR) for _, m in mine.groups("workload", "epsilon")]
-        found[r] = statistics.fmean(b.mean for b in best if b)
-    if len(found) < 2:
-        return None
-    ours = "; ".join(f"r = {r}: {e:.3f}" for r, e in found.items())
-    return judged(ours, holds=min(found, key=lambda r: found[r]) == max(found))
-
-
-def many_rounds(runs: Runs) -> Found | None:
-    """For r < k the least error has more rounds than queries a round."""
-    won = []
-    for (r, _), mine in _with(runs.having(_adaptive), r=_r).groups("r", "workload"):
-        best = mine.best(ERROR)
-        if best and r < 4:
-            given = dict(best.setting[0])  # type: ignore[index]
-            won.append(int(given["rounds"]) >= int(given["queries"]))
-    if not won:
-        return None
-    return share_judged(f"{sum(won)} of {len(won)} workloads", statistics.fmean(won), 0.8)
-
-
 def larger_is_better(runs: Runs) -> Found | None:
     found = []
     for _, mine in runs.groups("workload"):
@@ -368,7 +321,7 @@ def larger_is_better(runs: Runs) -> Found | None:
 
 
 def rows_panels(runs: Runs) -> list[Panel]:
-    shown = _with(runs, rows=lambda r: int(dict(r["options"])["product-rows"]), r=_r)
+    shown = with_fields(runs, rows=lambda r: int(dict(r["options"])["product-rows"]), r=r_of)
     name = lambda r: f"r = {r['r']}"  # noqa: E731
     return [
         Panel(ADULT, "n'", y, lines(shown, m, x="rows", line=name))
@@ -378,40 +331,41 @@ def rows_panels(runs: Runs) -> list[Panel]:
 
 
 def speed_panels(runs: Runs) -> list[Panel]:
-    shown = _with(runs, size=_size)
-    drawn = lines(shown, "seconds", x="size", line=lambda r: r["table"])
-    return [Panel("T = 16, K = 4", "|W|", "seconds", drawn)] if drawn else []
+    shown = with_fields(runs, size=size_of)
+    drawn = lines(shown, "seconds", x="size", line=lambda r: f"{r['table']}, {line(r)}")
+    return [Panel("T = 16, K = 4; not adaptive", "|W|", "seconds", drawn)] if drawn else []
 
 
 def served(runs: Runs) -> Found | None:
-    if not runs:
+    if not runs.having(adaptive):
         return None
-    largest = max(runs.records, key=_size)
+    largest = max(runs.having(adaptive).records, key=size_of)
     rate = 16 * largest["cells"] / largest["seconds"]
-    ours = f"{_size(largest)} marginals, {largest['cells']:,} queries, {rate:,.0f} scored a second"
+    ours = (
+        f"{size_of(largest)} marginals, {largest['cells']:,} queries, {rate:,.0f} scored a second"
+    )
     return judged(ours, holds=rate > 28_000)
-
-
-def both_claims() -> Iterable[Claim]:
-    yield Claim("errors at one T K are alike", "3.4.2", "diagonal bands", one_product)
-    yield Claim("the best T K grows with epsilon", "3.4.2", "", product_grows)
 
 
 EXPERIMENTS = (
     Experiment("rap/fig1", "time against the size of the workload", speeds, speed_panels, (
         Claim("queries answered in a second", "4.3.2", "28,000 on an RTX 3090", served),
+        Claim("the variant without choices serves large workloads too", "3.2", "slowly",
+              every_size_served),
     ), NO_LOANS, reading="Ours counts each query once a round."),
     Experiment("rap/fig2", "present error of 3-way marginals", marginals, present_panels, (
         Claim("RAP with its best T, K has less error than without choosing, GM and All-0", "3.4.1",
               "significantly", adaptive_is_best),
         Claim("without choosing RAP is near All-0, and below GM", "3.4.1", "nearly identical",
               plain_is_zero),
-    ), NO_LOANS, reading="Without choosing, whole marginals are measured here, each with the noise "
-        "of one cell, which the paper's one noise a query does not gain from."),
-    Experiment("rap/fig3", "T and K against |W|", marginals, heat("size"), (
+        Claim("GM answers each query with noise of its own", "Definition 2.10",
+              "closed form", as_computed),
+    ), NO_LOANS, reading="`RAP, whole marginals` measures each marginal with all of its share of "
+        "the budget, which one noise a query does not gain from."),
+    Experiment("rap/fig3", "T and K against |W|", marginals, heat("size", "epsilon"), (
         Claim("errors at one T K are alike", "3.4.2", "diagonal bands", one_product),
     ), NO_LOANS),
-    Experiment("rap/fig4", "T and K against epsilon", marginals, heat("epsilon"),
+    Experiment("rap/fig4", "T and K against epsilon", marginals, heat("epsilon", "size"),
                tuple(both_claims()), NO_LOANS),
     Experiment("rap/fig5", "large marginals filtered out: by |W|", filtered, claims=(
         filter_claim("size", "filtering changes the error", "p = 0.026 on ADULT, 0.623 on LOANS"),
@@ -425,7 +379,7 @@ EXPERIMENTS = (
         Claim("RAP has less error than GM and All-0", "4.3.1", "in all settings", adaptive_is_best),
         Claim("its error is least at r = k", "4.3.1", "", best_at_k),
     ), NO_LOANS + ", thresholds of few targets"),
-    Experiment("rap/fig8", "T and K of thresholds", thresholds, heat("r"), (
+    Experiment("rap/fig8", "T and K of thresholds", thresholds, heat("r", "epsilon"), (
         Claim("for r < k many rounds of few queries are best", "4.3.1", "", many_rounds),
     ), NO_LOANS + ", thresholds of few targets"),
     Experiment("rap/fig9", "the number of product rows", sizes, rows_panels, (

@@ -117,3 +117,43 @@ def test_holm_and_bonferroni_by_hand(papers: Any) -> None:
     # 0.01 * 3, then 0.02 * 2, then 0.04 * 1 raised to the one before
     assert papers["rap"].holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
     assert papers["rap"].holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def searched(papers: Any, errors: dict[tuple[int, int], list[float]]) -> Any:
+    """Runs of RAP's grid on one workload size, with these errors by seed."""
+    rap = papers["rap"]
+    records = []
+    for (t, k), found in errors.items():
+        for seed, error in enumerate(found):
+            rule = f"random:4:3way:seed={seed}"
+            case = rap.case("adult-rap", rule, "rap", 0.1, seed, rounds=t, queries=k)
+            records.append({**case.to_json(), "case": case.to_json(), "max_error": error})
+    return papers["pieces"].Runs(tuple(records))
+
+
+def test_of_a_search_over_t_and_k_the_least_mean_is_shown_with_its_pair(papers: Any) -> None:
+    """By mean over seeds, not by the best seed; a pair with fewer seeds does not take part."""
+    runs = searched(papers, {(1, 4): [0.1, 0.5], (4, 16): [0.2, 0.3], (16, 4): [0.01]})
+    (panel,) = papers["rap"].present_panels(runs)
+    (point,) = panel.lines["RAP"]
+    assert (point.x, point.y) == (4, pytest.approx(0.25))
+    assert panel.notes == {"RAP": ["(4, 16)"]}
+
+
+def test_every_t_and_k_has_its_field_in_a_map_of_errors(papers: Any, tmp_path: Path) -> None:
+    errors = {(16, 4): [0.2], (4, 4): [0.4], (4, 16): [0.3], (64, 16): [0.6]}
+    (panel,) = papers["rap"].heat("size", "epsilon")(searched(papers, errors))
+    assert list(panel.lines) == ["T = 4", "T = 16", "T = 64"]  # by number, not by name
+    fields = {
+        (int(name.split()[-1]), p.x): p.y for name, points in panel.lines.items() for p in points
+    }
+    assert fields == {pair: found[0] for pair, found in errors.items()}
+    papers["page"].draw([panel], "a map", tmp_path / "map.png")
+    assert (tmp_path / "map.png").stat().st_size > 1000
+
+
+def test_what_is_measured_without_choices_is_told_apart(papers: Any) -> None:
+    cases = papers["rap"].marginals("reduced")
+    assert {papers["rap"].line(c.to_json()) for c in cases} == {
+        "RAP", "RAP, not adaptive", "RAP, whole marginals", "GM, run", "All-0",
+    }  # fmt: skip
