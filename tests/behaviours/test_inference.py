@@ -17,9 +17,9 @@ from admeasure.analyses import (
     LogisticRegression,
     Mean,
     MeanDifference,
+    cells,
     combine,
     infer,
-    statistics,
 )
 from admeasure.analyses.one_step import effects, step
 from admeasure.bounds import Evidence
@@ -56,9 +56,9 @@ enum = ["a", "b"]
 name = "z"
 type = "boolean"
 """)
-MIDDLES = np.array([1.0, 4.0, 7.0])
-COUNTS = np.random.default_rng(4).integers(1, 9, SCHEMA.domain.levels)
-"""Of every cell; axes as the schema's columns: y with its missing level, x, g, z."""
+COUNTS = 3 * np.random.default_rng(4).integers(1, 4, SCHEMA.domain.levels)
+"""Of every cell; axes as the schema's columns: y with its missing level, x, g, z. A bin of y has
+three values, and a cell as many rows of each."""
 MODEL = ExplicitModel(SCHEMA.domain, COUNTS / COUNTS.sum(), float(COUNTS.sum()))
 Rows = dict[str, np.ndarray]
 
@@ -69,7 +69,8 @@ def rows(counts: np.ndarray = COUNTS) -> Rows:
     codes = codes[codes[:, 0] < 3]
     true = SCHEMA.column("z").codes_of(True)[0]
     y, x, g, z = codes.T
-    return {"y": MIDDLES[y], "x": x.astype(float), "g": g.astype(float), "z": 1.0 * (z == true)}
+    y = 3.0 * y + np.arange(len(y)) % 3
+    return {"y": y, "x": x.astype(float), "g": g.astype(float), "z": 1.0 * (z == true)}
 
 
 def least_squares(t: Rows) -> np.ndarray:
@@ -107,7 +108,9 @@ each = pytest.mark.parametrize(("analysis", "of"), CASES.values(), ids=CASES.key
 @each
 def test_values_are_those_of_the_rows(analysis: Any, of: Callable[[Rows], Any]) -> None:
     found = analysis.compute(SCHEMA, MODEL)
-    np.testing.assert_allclose(found.values, np.atleast_1d(of(rows())), rtol=1e-6)
+    # Inside bins two moments are those of the rows: of a logistic regression that is nearly all.
+    near = 1e-3 if isinstance(analysis, LogisticRegression) else 1e-6
+    np.testing.assert_allclose(found.values, np.atleast_1d(of(rows())), rtol=near)
 
 
 @each
@@ -129,7 +132,7 @@ def test_a_regression_on_many_columns_needs_their_pairs_alone(
 ) -> None:
     analysis = LinearRegression("x", [B, {"z": True}, {"y": (0, 2)}])
     whole = analysis.compute(SCHEMA, MODEL)
-    monkeypatch.setattr(statistics, "MOST_CELLS", 20)
+    monkeypatch.setattr(cells, "MOST_CELLS", 20)
     pairs = analysis.compute(SCHEMA, MODEL)
     np.testing.assert_allclose(pairs.values, whole.values, rtol=1e-9)
     np.testing.assert_allclose(pairs.sampling, whole.sampling, rtol=0.2)
@@ -269,7 +272,7 @@ def test_linear_regression_of_pairs_has_the_influence_of_the_whole_table(
 ) -> None:
     analysis = LinearRegression("x", [B, {"z": True}, {"y": (0, 2)}])
     whole = effects(analysis.compute(SCHEMA, MODEL).influence)
-    monkeypatch.setattr(statistics, "MOST_CELLS", 20)
+    monkeypatch.setattr(cells, "MOST_CELLS", 20)
     pairs = effects(analysis.compute(SCHEMA, MODEL).influence)
     assert whole.keys() == pairs.keys()
     assert max(map(len, whole)) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from admeasure.analyses.cells import Variable
 from admeasure.analyses.combine import combine
 from admeasure.analyses.infer import Inferred, infer
 from admeasure.analyses.statistics import (
@@ -11,7 +12,6 @@ from admeasure.analyses.statistics import (
     LogisticRegression,
     Mean,
     MeanDifference,
-    Variable,
 )
 
 __all__ = [

@@ -1,9 +1,12 @@
 """Estimates with intervals: how far noise, and noise with sampling, may have moved them.
 
 The estimate is the one-step estimator (`one_step`), whose variance from noise v is known. The
-interval for the table's own value is the estimate ± z √v; for the population that the table's rows
-are a sample of, the variance of as many independent rows is added to v. Both are wider by what was
-not measured, which has a fifth of the error probability where there is any.
+interval for the table's own value is that ± z √v; for the population that the table's rows are a
+sample of, the variance of as many independent rows is added to v. Both are wider by what was not
+measured, which has a fifth of the error probability where there is any, and by what places inside
+bins can do (`inside_bins`). Where leaves inside bins were counted the interval stands around what
+their unbiased counts say; the value itself takes rows to lie in their bins as synthetic rows do,
+which has less noise.
 docs/explanations/inference.md has the coverage.
 """
 
@@ -12,22 +15,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from scipy.special import ndtri
 
+from admeasure.analyses.cells import PointEstimates
+from admeasure.analyses.inside_bins import Way, inside_bins
 from admeasure.analyses.one_step import step
 from admeasure.analyses.statistics import Analysis
+from admeasure.bounds import Evidence
 from admeasure.errors import UsageError
 from admeasure.release import Release
 
 UNMEASURED = 0.2
 """The part of the error probability that bounds have where something was not measured."""
 
+ROUNDING = 1e-9
+"""A part of a width below this is none."""
+
 
 @dataclass(frozen=True)
 class Inferred:
     """An estimate with two intervals: `noise` for the value in the table, `noise_and_sampling` for
     that in the population of which its rows are an independent sample. `unmeasured` is the part of
-    half their width that stands for columns which were not measured together."""
+    half their width that stands for columns which were not measured together, `inside` the part for
+    where values lie inside bins."""
 
     name: str
     value: float
@@ -35,6 +46,7 @@ class Inferred:
     noise_and_sampling: tuple[float, float]
     confidence: float
     unmeasured: float = 0.0
+    inside: float = 0.0
 
 
 def infer(
@@ -46,7 +58,9 @@ def infer(
 
     `release` may be a folder. The estimate is what the measurements say and not quite what the
     model says (`one_step`). Where columns were not measured together the intervals are wider by
-    what the bounds allow, `Inferred.unmeasured`; where those say nothing it is refused.
+    what the bounds allow, `Inferred.unmeasured`; where those say nothing it is refused. All are
+    statistics of the values themselves, not of bins: where nothing says how values lie inside these
+    the intervals are wider by what they can do, `Inferred.inside`.
 
     >>> import admeasure
     >>> from admeasure.analyses import Mean
@@ -60,19 +74,44 @@ def infer(
     """
     release = release if isinstance(release, Release) else Release.load(release)
     beta = error_probability(confidence)
-    own = analysis.compute(release.schema, release.model)
+    own = analysis.compute(release.schema, release.model, release.inside)
     moved = step(release.evidence, own.influence, UNMEASURED * beta)
-    low, high = own.within
+    value = np.clip(own.values + moved.shift, *own.within)
+    ways = [
+        _intervals(release.evidence, own, way, part * beta)
+        for way, part in inside_bins(own, release.evidence)
+    ]
+    low, high, beyond, inside = (np.array(told) for told in zip(*ways, strict=True))
+    # Of the table and of the population; each way holds by itself.
+    low = np.clip(np.minimum(low.max(axis=0), value), *own.within)
+    high = np.clip(np.maximum(high.min(axis=0), value), *own.within)
+    inside = np.minimum(inside.min(axis=0), (high - low)[0] / 2)
+    inside[inside < ROUNDING * (high - low)[0]] = 0.0
     found = []
     for i, name in enumerate(own.names):
-        beyond = float(moved.unmeasured[i])
-        z = -float(ndtri((1 - UNMEASURED if beyond else 1.0) * beta / 2))
-        value, v = float(own.values[i] + moved.shift[i]), float(moved.variance[i])
-        ends = (beyond + z * spread for spread in (v**0.5, (v + float(own.sampling[i])) ** 0.5))
-        noise, both = ((max(low, value - off), min(high, value + off)) for off in ends)
-        value = min(high, max(low, value))
-        found.append(Inferred(name, value, noise, both, confidence, beyond))
+        noise, both = ((float(a), float(b)) for a, b in zip(low[:, i], high[:, i], strict=True))
+        parts = float(beyond.min(axis=0)[i]), float(inside[i])
+        found.append(Inferred(name, float(value[i]), noise, both, confidence, *parts))
     return found
+
+
+def _intervals(
+    evidence: Evidence, own: PointEstimates, way: Way, beta: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Lower and upper ends for the table and for the population, what was not measured, and what
+    places inside bins may do. The table's own value is at least what the way's lower functions add
+    up to, at most what its upper ones do."""
+    ends, sums, widest = [], [], np.zeros(len(own.values))
+    for sign, influence, besides in ((-1, way.least, way.below), (1, way.most, way.above)):
+        found = step(evidence, influence, UNMEASURED * beta)
+        z = -ndtri(np.where(found.unmeasured > 0, 1 - UNMEASURED, 1.0) * beta / 2)
+        around = own.values + found.shift + way.shift
+        v = found.variance + way.variance
+        off = [z * np.sqrt(u) + found.unmeasured + besides for u in (v, v + own.sampling)]
+        ends.append(np.array([around + sign * o for o in off]))
+        sums.append(found.shift)
+        widest = np.maximum(widest, found.unmeasured)
+    return ends[0], ends[1], widest, (sums[1] - sums[0] + way.below + way.above) / 2
 
 
 def error_probability(confidence: float) -> float:

@@ -26,7 +26,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from admeasure.analyses.statistics import Influence
+from admeasure.analyses.cells import Influence
 from admeasure.bounds import Evidence
 from admeasure.domain import Columns
 from admeasure.errors import UsageError

@@ -1,8 +1,8 @@
 """Statistics of a model's rows: values, and how far a sample of rows would move them.
 
-A variable is the name of a column of numbers or days, each value put at the middle of its level, or
-conditions as those of `answer`: 1 where a row meets them all and 0 where not. Rows in which a
-variable has no value (`missing`, `other`) are left out.
+A variable is the name of a column of numbers or days, whose values lie inside bins as those of
+synthetic rows do (`cells`), or conditions as those of `answer`: 1 where a row meets them all and 0
+where not. Rows in which a variable has no value (`missing`, `other`) are left out.
 
 A statistic that solves Σ ψ(row) = 0 with slope A moves by A⁻¹ ψ(row) where one row is added, its
 *influence*, a function of the row's cell. The variance from sampling is that of as many independent
@@ -13,7 +13,6 @@ the spread of its errors to be the same everywhere.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
@@ -21,44 +20,30 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from admeasure.domain import Columns
-from admeasure.errors import ResourceError, UsageError
+from admeasure.analyses import cells as limits
+from admeasure.analyses.cells import (
+    Influence,
+    PointEstimates,
+    Told,
+    Variable,
+    cells_of,
+    columns_of,
+)
+from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.schema import Schema
-from admeasure.schema.determined import lifted
-from admeasure.schema.ordered import Ordered
-from admeasure.schema.zeros import level_ends
-from admeasure.workload.questions import written_conditions
+from admeasure.schema.inside import Inside
 
-Variable = str | Mapping[str, Any]
-"""The name of a column, or conditions."""
-
-MOST_CELLS = 1 << 20
-"""Of the columns of a statistic together."""
 NEWTON_STEPS = 50
-
-
-Influence = tuple[Columns, np.ndarray]
-"""A function of the cells of these columns for each value of a statistic: axis 0 is the value."""
-
-
-@dataclass(frozen=True, eq=False)
-class PointEstimates:
-    """Values of a statistic by name, their variances from sampling, and how far a row of each cell
-    would move them: the sum of the functions in `influence`. Whatever the rows, the values lie
-    between the two of `within`."""
-
-    names: tuple[str, ...]
-    values: np.ndarray
-    sampling: np.ndarray
-    influence: tuple[Influence, ...]
-    within: tuple[float, float] = (-math.inf, math.inf)
+NOTHING: Mapping[str, Inside] = {}
 
 
 class Analysis(Protocol):
-    """A statistic of the rows of a table."""
+    """A statistic of the rows of a table; `inside` is how values lie inside bins."""
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates: ...
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +53,13 @@ class Mean:
     variable: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        cells = _cells(schema, model, [self.variable], [self.where])
-        (x,), (inside,) = cells.values, cells.inside
-        value, influence = _mean(cells.weights, x, inside)
-        ends = float(x.min()), float(x.max())
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates:
+        cells = cells_of(schema, model, inside, [self.variable], [self.where])
+        (x,), (group,) = cells.values, cells.inside
+        value, influence = _mean(cells.weights, x, group)
+        ends = float(cells.ends[0, 0]), float(cells.ends[0, 1])
         return cells.estimates((_name(self.variable),), [value], influence[None], ends)
 
 
@@ -84,10 +71,12 @@ class MeanDifference:
     group: Mapping[str, Any]
     other: Mapping[str, Any]
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        cells = _cells(schema, model, [self.variable], [self.group, self.other])
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates:
+        cells = cells_of(schema, model, inside, [self.variable], [self.group, self.other])
         (x,) = cells.values
-        (a, of_a), (b, of_b) = (_mean(cells.weights, x, inside) for inside in cells.inside)
+        (a, of_a), (b, of_b) = (_mean(cells.weights, x, group) for group in cells.inside)
         return cells.estimates((_name(self.variable),), [a - b], (of_a - of_b)[None])
 
 
@@ -99,20 +88,23 @@ class Correlation:
     two: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        cells = _cells(schema, model, [self.one, self.two], [self.where])
-        x, (inside,) = cells.values, cells.inside
-        w = cells.weights * inside
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates:
+        cells = cells_of(schema, model, inside, [self.one, self.two], [self.where])
+        x, (group,) = cells.values, cells.inside
+        w = cells.weights * group
         total = w.sum()
         z = x - (x @ w / total)[:, None]
         spread = np.sqrt(z**2 @ w / total)
         if not np.all(spread > 0):
             raise UsageError("A variable has one value only in these rows, and no correlation.")
+        stretch = cells.stretch(_by_name([self.one, self.two], total * spread**2))
         z = z / spread[:, None]
         r = float((z[0] * z[1]) @ w / total)
-        influence = inside * (z[0] * z[1] - r * (z**2).sum(axis=0) / 2) / total
+        influence = group * (z[0] * z[1] - r * (z**2).sum(axis=0) / 2) / total
         name = f"{_name(self.one)}, {_name(self.two)}"
-        return cells.estimates((name,), [r], influence[None], (-1.0, 1.0))
+        return cells.estimates((name,), [r], influence[None], (-1.0, 1.0), stretch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +115,30 @@ class LinearRegression:
     of: Variable
     on: Sequence[Variable]
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates:
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates:
         variables = [self.of, *self.on]
-        whole = schema.domain.cells(_columns(schema, variables, [])) <= MOST_CELLS
+        whole = schema.domain.cells(columns_of(schema, variables)) <= limits.MOST_CELLS
         if not whole and _all_have_values(schema, variables):
-            return self._of_pairs(schema, model)
-        cells = _cells(schema, model, variables, [])
+            return self._of_pairs(schema, model, inside)
+        cells = cells_of(schema, model, inside, variables)
         weights, y = cells.weights, cells.values[0]
         x = np.vstack([np.ones(len(weights)), cells.values[1:]])
         inverse = _inverse((x * weights) @ x.T)
         found = inverse @ (x * weights) @ y
-        return cells.estimates(_terms(self.on), found, inverse @ (x * (y - found @ x)))
+        stretch = cells.stretch(_by_name(self.on, 1 / np.diag(inverse)[1:]))
+        influence = inverse @ (x * (y - found @ x))
+        return cells.estimates(_terms(self.on), found, influence, stretch=stretch)
 
-    def _of_pairs(self, schema: Schema, model: Model) -> PointEstimates:
+    def _of_pairs(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside]
+    ) -> PointEstimates:
         variables = [self.of, *self.on]
         count = len(variables)
         # Of pairs of variables; a pair of one variable stands for itself too.
         pairs = {
-            (i, j): _cells(schema, model, [variables[i], variables[j]], [])
+            (i, j): cells_of(schema, model, inside, [variables[i], variables[j]])
             for i, j in combinations_with_replacement(range(count), 2)
         }
         moments = np.full((count + 1, count + 1), model.total)
@@ -157,16 +155,24 @@ class LinearRegression:
         part = np.zeros((len(x), count + 1, count + 1))
         part[:, x, 1] = inverse
         part[np.ix_(range(len(x)), x, x)] -= inverse[:, :, None] * found
-        influence: list[Influence] = [((), part[:, 0, 0])]
+        constant: Influence = (), part[:, 0, 0]
+        of_pairs: list[Told] = []
         for (i, j), cells in pairs.items():
             a, b = cells.values
             both = part[:, i + 1, j + 1] + (part[:, j + 1, i + 1] if i != j else 0.0)
             told = np.outer(both, a * b)
             if i == j:
                 told += np.outer(part[:, 0, i + 1] + part[:, i + 1, 0], a)
-            influence.append((cells.columns, cells.spread(told)))
-        variance = np.diag(inverse) * max(rest, 0.0)
-        return PointEstimates(_terms(self.on), found, variance, tuple(influence))
+            stretch = cells.stretch(_by_name(self.on, 1 / np.diag(inverse)[1:]))
+            of_pairs.append(cells.told(told, stretch))
+        return PointEstimates(
+            _terms(self.on),
+            found,
+            np.diag(inverse) * max(rest, 0.0),
+            (constant, *(told.influence for told in of_pairs)),
+            moves=tuple(move for told in of_pairs for move in told.moves),
+            crosses=tuple(cross for told in of_pairs for cross in told.crosses),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +183,10 @@ class LogisticRegression:
     of: Mapping[str, Any]
     on: Sequence[Variable]
 
-    def compute(self, schema: Schema, model: Model) -> PointEstimates:
-        cells = _cells(schema, model, [self.of, *self.on], [])
+    def compute(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
+    ) -> PointEstimates:
+        cells = cells_of(schema, model, inside, [self.of, *self.on])
         weights, y, raw = cells.weights, cells.values[0], cells.values[1:]
         # In units of each variable's own spread, so that one step length suits all of them.
         centre = raw @ weights / weights.sum()
@@ -197,13 +205,21 @@ class LogisticRegression:
                 "The variables tell exactly which rows meet the conditions, or nearly, and a "
                 "logistic regression has no coefficients then. Leave one out."
             )
+        squares = spread**2 / np.diag(_inverse((x * weights) @ x.T))[1:]
+        stretch = cells.stretch(_by_name(self.on, squares))
         back = np.diag(np.append(1.0, 1 / spread))
         back[0, 1:] = -centre / spread
-        return cells.estimates(_terms(self.on), back @ beta, back @ inverse @ (x * (y - p)))
+        influence = back @ inverse @ (x * (y - p))
+        return cells.estimates(_terms(self.on), back @ beta, influence, stretch=stretch)
 
 
 def _terms(on: Sequence[Variable]) -> tuple[str, ...]:
     return ("constant", *map(_name, on))
+
+
+def _by_name(variables: Sequence[Variable], numbers: np.ndarray) -> dict[str, float]:
+    pairs = zip(variables, numbers.tolist(), strict=True)
+    return {variable: number for variable, number in pairs if isinstance(variable, str)}
 
 
 def _name(variable: Variable) -> str:
@@ -212,101 +228,9 @@ def _name(variable: Variable) -> str:
     return ", ".join(f"{column} = {value!r}" for column, value in variable.items())
 
 
-def _names(variable: Variable) -> list[str]:
-    return [variable] if isinstance(variable, str) else list(variable)
-
-
-def _columns(
-    schema: Schema, variables: Sequence[Variable], groups: Sequence[Mapping[str, Any]]
-) -> Columns:
-    """The model's columns that decide the variables and the groups."""
-    names = [name for v in (*variables, *groups) for name in _names(v)]
-    for name in names:
-        schema.column(name)  # a column that is not there is told here
-    return schema.modelled(dict.fromkeys(names))
-
-
 def _all_have_values(schema: Schema, variables: Sequence[Variable]) -> bool:
     named = [schema.column(v) for v in variables if isinstance(v, str)]
     return all(column.levels == column.regular for column in named)
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Cells in which all variables have a value: rows in them, the variables' values, and for each
-    group whether they are inside. `kept` says which they are of all cells of the columns."""
-
-    columns: Columns
-    kept: np.ndarray
-    weights: np.ndarray
-    values: np.ndarray
-    inside: np.ndarray
-
-    def spread(self, found: np.ndarray) -> np.ndarray:
-        """Over all cells of the columns: a row without a value moves nothing."""
-        whole = np.zeros((len(found), *self.kept.shape))
-        whole[:, self.kept] = found
-        return whole
-
-    def estimates(
-        self,
-        names: tuple[str, ...],
-        values: Sequence[float] | np.ndarray,
-        influence: np.ndarray,
-        within: tuple[float, float] = (-math.inf, math.inf),
-    ) -> PointEstimates:
-        sampling = influence**2 @ self.weights
-        told = ((self.columns, self.spread(influence)),)
-        return PointEstimates(names, np.asarray(values, dtype=float), sampling, told, within)
-
-
-def _cells(
-    schema: Schema,
-    model: Model,
-    variables: Sequence[Variable],
-    groups: Sequence[Mapping[str, Any]],
-) -> _Cells:
-    columns = _columns(schema, variables, groups)
-    if schema.domain.cells(columns) > MOST_CELLS:
-        raise ResourceError(
-            f"The columns {', '.join(columns)} have more than {MOST_CELLS:,} cells together. Name "
-            "fewer of them, or use fewer bins."
-        )
-    (table,) = model.marginals([columns])
-    values = np.array([_values(schema, v, columns, table.shape) for v in variables])
-    inside = [_met(schema, group, columns) if group else np.ones(table.shape) for group in groups]
-    kept = np.asarray(np.isfinite(values).all(axis=0))
-    weights = np.maximum(table[kept], 0.0)
-    return _Cells(columns, kept, weights, values[:, kept], np.array([i[kept] for i in inside]))
-
-
-def _values(
-    schema: Schema, variable: Variable, columns: Columns, shape: tuple[int, ...]
-) -> np.ndarray:
-    if not isinstance(variable, str):
-        return _met(schema, variable, columns)
-    column = schema.column(variable)
-    if isinstance(column, Ordered) and column.is_endless:
-        raise UsageError(
-            f"Column {variable!r} has no bounds: a few of its values could be anything, and so "
-            "could every mean. Give it `minimum` and `maximum` in the schema and fit again; a "
-            "quantile (`admeasure answer --median`) needs none."
-        )
-    if column.type not in ("integer", "number", "date"):
-        raise UsageError(
-            f"Column {variable!r} is of type {column.type} and has no numbers. Name conditions "
-            f"instead, such as {{{variable!r}: …}}: 1 where they are met, else 0."
-        )
-    lows, highs = level_ends(column)
-    levels = np.full(column.levels, np.nan)
-    levels[: column.regular] = (lows.astype(float) + highs.astype(float)) / 2
-    return levels[np.broadcast_to(lifted(schema, variable, columns, schema.computed), shape)]
-
-
-def _met(schema: Schema, conditions: Mapping[str, Any], columns: Columns) -> np.ndarray:
-    written = written_conditions(conditions)
-    _, met = schema.conditions_met(written, "A statistic", also=columns)
-    return (met == len(written)).astype(float)
 
 
 def _mean(weights: np.ndarray, x: np.ndarray, inside: np.ndarray) -> tuple[float, np.ndarray]:

@@ -134,6 +134,12 @@ def _show(
     widened = dict.fromkeys(f"{kind} {one.name}" for kind, one in found if one.unmeasured)
     if widened:
         say(f"Wider, since columns were not measured together: {'; '.join(widened)}.")
+    binned = [f"{kind} {one.name} by {one.inside:.3g}" for kind, one in found if one.inside]
+    if binned:
+        say(
+            "Wider on either side, since nothing says where in their bins values lie, or how that "
+            f"goes together with other columns: {'; '.join(binned)}."
+        )
 
 
 def _variable(text: str, option: str) -> Variable:

@@ -63,9 +63,10 @@ class PrivateBins:
         assert isinstance(column, Ordered)
         counts = TreeCounts(column.name, curator.domain, hierarchy(column))
         noisy = curator.statistic(counts, cost)
+        divided = counts.divided(noisy.values)
         found = tree.estimate(
             counts.levels,
-            counts.divided(noisy.values),
+            divided,
             noisy.sigma,
             unbounded=(column.minimum is None, column.maximum is None),
             centre=leaf_of(column, 0),
@@ -76,7 +77,9 @@ class PrivateBins:
         held = np.append(np.add.reduceat(found.leaves, starts[: made.regular]), others)
         return Purchase(
             made,
-            inside_of(column, found.leaves),
+            inside_of(
+                column, found.leaves, tree.least_squares(counts.levels, divided), noisy.sigma
+            ),
             Measurement(Marginal((column.name,)), held, noisy.sigma),
         )
 

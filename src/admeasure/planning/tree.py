@@ -152,6 +152,30 @@ def subtrees(
     return estimates, variances
 
 
+def least_squares(levels: Levels, noisy: Sequence[np.ndarray]) -> np.ndarray:
+    """Counts of leaves that come nearest to the noisy counts of all nodes, below zero where these
+    say so: without bias. Nodes are the last axis.
+
+    With A the sums of leaves at every node it is (AᵀA)⁻¹ Aᵀ y; so numbers w at the leaves and zeros
+    elsewhere give (AᵀA)⁻¹ w, and w times that is the variance of w times the counts, in squared
+    scales of the noise.
+    """
+    below, variances = [np.asarray(noisy[-1], dtype=float)], [np.ones(len(levels[-1]))]
+    for upper, lower, own in zip(levels[-2::-1], levels[:0:-1], noisy[-2::-1], strict=True):
+        groups = _children(upper, lower)
+        spread = np.add.reduceat(variances[0], groups)
+        sums = np.add.reduceat(below[0], groups, axis=-1)
+        variances.insert(0, spread / (1 + spread))
+        below.insert(0, (spread * own + sums) / (1 + spread))
+    found = below[0]
+    for i in range(1, len(levels)):
+        groups, z, v = _children(levels[i - 1], levels[i]), below[i], variances[i]
+        owner = np.repeat(np.arange(len(groups)), np.diff(np.append(groups, len(v))))
+        over = (np.add.reduceat(z, groups, axis=-1) - found) / np.add.reduceat(v, groups)
+        found = z - over[..., owner] * v
+    return found
+
+
 def projected(
     z: np.ndarray,
     variances: np.ndarray,

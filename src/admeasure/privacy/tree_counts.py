@@ -28,8 +28,9 @@ class TreeCounts:
     costs for this bound.
 
     The bins follow from the noisy counts alone and so cost nothing more. They depend on this very
-    noise: no bound on an error is claimed from these counts, and what is measured on the bins
-    later has noise of its own. It is a statistic and no measurement of a run's log: the release's
+    noise: no bound on an error is claimed from these counts (`analyses` has intervals from them, by
+    their scale, that are measured to hold), and what is measured on the bins later has noise of its
+    own. It is a statistic and no measurement of a run's log: the release's
     domain has no such cells.
     """
 

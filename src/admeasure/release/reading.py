@@ -61,7 +61,7 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
             "facts": _FACTS.validate_python(head["facts"]),
             "log": read_log(files["log.jsonl"]),
             "errors": _errors(head.get(ERRORS), workload, files),
-            "inside": _inside(schema, files),
+            "inside": read_inside(schema, files),
         }
     except ReleaseError:
         raise
@@ -103,14 +103,18 @@ def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> Noisy
     return NoisyErrors(marginals, values, scale, weighs_alike=workload.weighs_alike)
 
 
-def _inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]:
+def read_inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]:
     if store.INSIDE not in files:
         return {}
     arrays, found = store.unpack_arrays(files[store.INSIDE], store.INSIDE), {}
     for i, column in enumerate(schema.columns):
         if f"starts{i}" in arrays:
-            inside = Inside(arrays[f"starts{i}"], arrays[f"shares{i}"])
-            if column.grid is None or not inside.fits(column.grid):
+            counts, sigma = arrays.get(f"counts{i}"), arrays.get(f"sigma{i}", np.zeros(()))
+            sound = sigma.shape == () and sigma.dtype == np.float64 and column.grid is not None
+            inside = Inside(
+                arrays[f"starts{i}"], arrays[f"shares{i}"], counts, float(sigma) if sound else 0.0
+            )
+            if not (sound and column.grid is not None and inside.fits(column.grid)):
                 raise ReleaseError(f"{store.INSIDE} does not fit the schema of its release.")
             found[column.name] = inside
     return found

@@ -26,7 +26,6 @@ from admeasure.errors import UsageError
 from admeasure.queries import AnyCell
 from admeasure.schema.column import Column
 from admeasure.schema.determined import lifted
-from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.values import EPOCH
 from admeasure.schema.zeros import level_ends
 from admeasure.workload.questions import Question
@@ -177,15 +176,8 @@ def _pieces(levels: _Levels, column: Column) -> _Pieces:
     inside = levels.release.inside.get(column.name)
     if inside is None or grid is None:
         return _Pieces(counts, levels.lows, levels.highs)
-    lows = inside.starts.astype(np.float64)
-    whole = isinstance(grid, OrdinalGrid)
-    highs = np.append(lows[1:] - whole, float(grid.high))
-    level = grid.place_all(inside.starts)
-    shares = np.where(
-        np.bincount(level, inside.shares)[level] > 0, inside.shares, highs - lows + whole
-    )
-    shares = shares / np.bincount(level, shares)[level]
-    return _Pieces(counts[level] * shares, lows, highs)
+    leaves = inside.pieces(grid)
+    return _Pieces(counts[leaves.level] * leaves.shares, leaves.lows, leaves.highs)
 
 
 def _quantile(pieces: _Pieces, at: float, *, whole: bool) -> float | None:

@@ -5,7 +5,7 @@ certificate.yaml   the same promise with the fields of the OpenDP deployments re
 schema.toml        workload.toml
 measurements.npz   noisy answers, one array for each measurement, in the order of the log
 model.npz          the model's arrays (never pickled)
-inside.npz         how values lie inside private bins, where there are any: leaves and their shares
+inside.npz         how values lie inside private bins, if any: leaves, their shares and noisy counts
 log.jsonl          what the curator gave out, in order, with costs and hashes of the values
 
 Reading trusts nothing: only these names are opened, never through a link, never what is not a plain

@@ -18,7 +18,10 @@ def leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.nd
     arrays = {}
     for i, name in enumerate(schema.names):
         if name in inside:
-            arrays |= {f"starts{i}": inside[name].starts, f"shares{i}": inside[name].shares}
+            of = inside[name]
+            arrays |= {f"starts{i}": of.starts, f"shares{i}": of.shares}
+            if of.counts is not None:
+                arrays |= {f"counts{i}": of.counts, f"sigma{i}": np.array(of.sigma)}
     return arrays
 
 

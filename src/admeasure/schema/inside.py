@@ -2,7 +2,8 @@
 
 Private bins are cut from leaves whose noisy counts were bought; their shares are kept in a release
 and may be published like all that follows from them. So a heap (40 hours, a round sum, zero) stays
-where it is, though its bin is wider.
+where it is, though its bin is wider. Shares are no less than zero and so have a bias; what was
+bought without it, by least squares, is kept beside them for intervals.
 """
 
 from __future__ import annotations
@@ -15,12 +16,27 @@ from admeasure.schema.grid import OrdinalGrid, RealGrid
 
 
 @dataclass(frozen=True, eq=False)
+class Pieces:
+    """Of each leaf the bin that it is part of, its ends, and its part of the bin's rows."""
+
+    level: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    shares: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Inside:
     """`starts`: where leaves begin, as the grid's numbers, the first where the grid does; `shares`:
-    how much of the column each has, in any unit. Bins begin where leaves do."""
+    how much of the column each has, in any unit. Bins begin where leaves do. `counts`: of rows in
+    each leaf by least squares, without bias and therefore also below zero, where every node of
+    `leaves.hierarchy` was counted with noise of scale `sigma`; None in releases from before these
+    were kept."""
 
     starts: np.ndarray
     shares: np.ndarray
+    counts: np.ndarray | None = None
+    sigma: float = 0.0
 
     def fits(self, grid: OrdinalGrid | RealGrid) -> bool:
         """Whether these are sound, and leaves of that grid."""
@@ -38,7 +54,22 @@ class Inside:
             and starts[-1] <= grid.high
             and np.isin(grid.starts, starts).all()
             and starts[0] == grid.low
+            and (self.counts is None or self._counted(self.counts))
         )
+
+    def _counted(self, counts: np.ndarray) -> bool:
+        sound = counts.dtype == np.float64 and counts.shape == self.starts.shape
+        return sound and bool(np.isfinite(counts).all()) and 0 < self.sigma < np.inf
+
+    def pieces(self, grid: OrdinalGrid | RealGrid) -> Pieces:
+        """The leaves with their parts of their bins; one without any share is one leaf."""
+        lows = self.starts.astype(np.float64)
+        whole = isinstance(grid, OrdinalGrid)
+        highs = np.append(lows[1:] - whole, float(grid.high))
+        level = grid.place_all(self.starts)
+        known = np.bincount(level, self.shares)[level] > 0
+        shares = np.where(known, self.shares, highs - lows + whole)
+        return Pieces(level, lows, highs, shares / np.bincount(level, shares)[level])
 
     def draw(
         self, grid: OrdinalGrid | RealGrid, codes: np.ndarray, rng: np.random.Generator

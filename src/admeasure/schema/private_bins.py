@@ -63,9 +63,10 @@ def hierarchy(column: Ordered) -> tuple[np.ndarray, ...]:
     return leaves.hierarchy(_starts(column.as_read()), days=isinstance(column, DateColumn))
 
 
-def inside_of(column: Ordered, shares: np.ndarray) -> Inside:
-    """How values lie inside the bins of an open column, from the shares of its leaves."""
-    return Inside(_starts(column.as_read()), np.asarray(shares, dtype=np.float64))
+def inside_of(column: Ordered, shares: np.ndarray, counts: np.ndarray, sigma: float) -> Inside:
+    """How values lie inside the bins of an open column, from the shares of its leaves, and what was
+    counted of these."""
+    return Inside(_starts(column.as_read()), np.asarray(shares, dtype=np.float64), counts, sigma)
 
 
 def leaf_of(column: Ordered, number: int) -> int:
