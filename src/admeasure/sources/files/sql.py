@@ -131,25 +131,30 @@ class DuckDB(Dialect):
     def place_of(self, text: str, number: int) -> str | None:
         return f"enum_code(TRY_CAST({text} AS {enum_type(number)}))"
 
-    def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
-        """Many starts in lists of lists: the tree of comparisons takes long to plan."""
-        if len(starts) <= _FEW_STARTS:
-            return super().last_at_most(value, starts, real=real)
+    def _searched(self, value: str, starts: Sequence[str], sql_type: str) -> str:
+        """The number of the last start that is not above a value, from lists of lists: a tree of
+        comparisons takes long to plan. The lists are cast from a text each, since an expression for
+        each number would take kilobytes of memory, and be gone through for every row."""
         size = math.isqrt(len(starts)) + 1
         parts = [starts[i : i + size] for i in range(0, len(starts), size)]
-        heads, lists = _list(part[0] for part in parts), _list(map(_list, parts))
+        heads = f"CAST('{_list(part[0] for part in parts)}' AS {sql_type}[])"
+        lists = f"CAST('{_list(map(_list, parts))}' AS {sql_type}[][])"
         part = f"len(list_filter({heads}, lambda e: e <= {value}))"
-        inside = f"len(list_filter(({lists})[p], lambda e: e <= {value}))"
+        inside = f"len(list_filter({lists}[p], lambda e: e <= {value}))"
         return f"list_transform([{part}], lambda p: (p - 1) * {size} + {inside} - 1)[1]"
 
     def real_bin(self, value: str, grid: RealGrid) -> str:
         if grid.width is None:
+            if grid.size > _FEW_STARTS:
+                return self._searched(value, [repr(s) for s in grid.starts.tolist()], "DOUBLE")
             return super().real_bin(value, grid)
         position = f"floor(({value} - {self.real(grid.low)}) / {self.real(grid.width)})"
         return f"CAST(least({position}, {self.real(grid.size - 1)}) AS INTEGER)"
 
     def whole_bin(self, value: str, grid: OrdinalGrid) -> str:
         if not grid.is_equal:
+            if grid.size > _FEW_STARTS:
+                return self._searched(value, list(map(str, grid.starts.tolist())), "BIGINT")
             return super().whole_bin(value, grid)
         offset = f"(CAST({value} AS BIGINT) - {self.whole(grid.low)})"
         span = grid.high - grid.low + 1
