@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import escape
 from pydantic import TypeAdapter
 
-from admeasure.notebooks import BLUE, bars, cell, folded, row, stamp, table
+from admeasure.notebooks import BLUE, bars, cell, folded, largest, row, stamp, table
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.ledger import Charge
 
@@ -44,7 +44,7 @@ class Line:
     delta: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """The guarantee of one release, dated by the day.
 
@@ -97,6 +97,17 @@ class Certificate:
             f"(at most {self.max_rows_per_unit} row{'s' if self.max_rows_per_unit > 1 else ''} "
             f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}{share}."
         )
+
+    def __repr__(self) -> str:
+        """A few lines: whose it is, its promise, and what was spent on what."""
+        spent = largest((line.what, line.rho / (self.rho or 1.0)) for line in self.charges)
+        shown = (
+            f"Certificate of a release by {self.mechanism}, {self.created}",
+            self.promise,
+            f"Spent on: {spent or 'nothing'}",
+            self.accuracy,
+        )
+        return "\n".join(filter(None, shown))
 
     def _repr_html_(self) -> str:
         """The promise, and what was spent on what."""

@@ -1,13 +1,16 @@
-"""Tables and bars as HTML for notebooks. Every name is escaped, and every table has an end."""
+"""Tables and bars as HTML for notebooks. Every name is escaped, and every table has an end.
+
+And what a console shows in their place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from markupsafe import escape
 
-ROWS_SHOWN = 40
+ROWS_SHOWN, PARTS_SHOWN = 40, 5
 BLUE, GREY = "#2f6db3", "#8a8f98"
 _BAR = "height:.8em;display:inline-block;vertical-align:middle"
 
@@ -19,6 +22,18 @@ def table(head: Sequence[str], rows: Sequence[str], *, all_rows: int | None = No
     more = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
     top = "".join(cell(name, "th") for name in head)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def largest(parts: Iterable[tuple[str, float]]) -> str:
+    """The largest parts of a whole as plain text, with how many more there are.
+
+    >>> largest([("a", 0.2), ("b", 0.7), ("c", 0.1)])
+    'b 70.0%, a 20.0%, c 10.0%'
+    """
+    most = sorted(parts, key=lambda named: -named[1])
+    shown = [f"{what} {100 * part:.1f}%" for what, part in most[:PARTS_SHOWN]]
+    left_out = len(most) - len(shown)
+    return ", ".join([*shown, f"and {left_out:,} more"] if left_out else shown)
 
 
 def row(*cells: str) -> str:

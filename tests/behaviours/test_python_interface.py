@@ -7,6 +7,7 @@ import io
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,6 +100,25 @@ def test_a_release_shows_itself_in_a_few_lines(release: Release) -> None:
     assert len(shown) < 1000
     assert shown.startswith("NOT PRIVATE")
     assert "'people' by independent" in shown
+
+
+def test_a_certificate_shows_itself_in_a_few_lines(release: Release) -> None:
+    shown = repr(release.certificate)
+    assert release.certificate.promise in shown
+    assert "measurement of marginal (age)" in shown
+    many = replace(release.certificate, charges=release.certificate.charges * 100)
+    assert len(repr(many)) < 1000
+    assert "more" in repr(many)
+
+
+def test_a_plan_shows_itself_in_a_few_lines() -> None:
+    planned = admeasure.plan(Schema.loads(SCHEMA), workload="all-2way", epsilon=1, mechanism="mst")
+    assert repr(planned).startswith("Plan of mst: epsilon 1 at delta 1e-09")
+    largest = max(planned.plan.items, key=lambda item: item.total.ratio(planned.budget))
+    assert largest.what in repr(planned)
+    many = replace(planned, plan=replace(planned.plan, items=planned.plan.items * 100))
+    assert len(repr(many)) < 1000
+    assert "more" in repr(many)
 
 
 def test_a_question_is_a_dict_of_conditions(release: Release) -> None:

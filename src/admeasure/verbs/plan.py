@@ -12,7 +12,7 @@ from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
-from admeasure.notebooks import BLUE, bars, cell, row, table
+from admeasure.notebooks import BLUE, bars, cell, largest, row, table
 from admeasure.planning import bought, certified
 from admeasure.planning.division import check_scales
 from admeasure.privacy.cost import Cost
@@ -34,7 +34,7 @@ TOO_LARGE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Planned:
     """A plan, and what it is a plan of."""
 
@@ -45,6 +45,20 @@ class Planned:
     neighbours: Neighbours
     rows: int | None
     plan: Plan
+
+    def __repr__(self) -> str:
+        """A few lines: what would be run, its largest spends, and what is expected of it."""
+        made = self.plan
+        shares = largest((i.what, float(i.total.ratio(self.budget))) for i in made.items)
+        error = made.expected_error
+        return (
+            f"Plan of {self.mechanism.name}: epsilon {self.epsilon:g} at delta {self.delta:g}, "
+            f"rounds: {made.rounds}. No data was read.\n"
+            f"The budget goes to: {shares}\n"
+            + ("" if error is None else f"Error that noise alone would cause: {error:.4f}\n")
+            + f"About {made.megabytes:,.0f} MB and {made.seconds:,.0f} s. "
+            "More: .plan.items, .plan.notes, .to_json()"
+        )
 
     def _repr_html_(self) -> str:
         lines = [
