@@ -27,6 +27,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if is_script else None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark first: of several processes that share the tests, one alone then starts Java."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of benchmark tables; the test is skipped where it is not there."""

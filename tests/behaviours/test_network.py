@@ -130,6 +130,7 @@ def test_gradients_agree_with_finite_differences(which: str) -> None:
         log = [measured(q, i) for i, q in enumerate([*WHOLES, *SINGLES])]
         data = record(log, LAYOUT, TOTAL)
 
+        @jax.jit
         def value(p):
             P = product_rows(p, z, blocks)
             return squared(P, data) if which == "squared" else absolute(P, data.cells, 1e-3)[0]

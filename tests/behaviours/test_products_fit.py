@@ -100,6 +100,7 @@ def test_gradients_agree_with_finite_differences(which: str) -> None:
         else:
             data = loss.tables([measured(q) for q in WHOLES], LAYOUT, 100.0)
             value = lambda p: loss.table_loss(p, data)  # noqa: E731
+        value = jax.jit(value)
         slope = np.asarray(jax.grad(value)(P))
         rng = np.random.default_rng(6)
         for _ in range(10):

@@ -141,7 +141,7 @@ class Place:
         )
 
     def command(self, *args: str) -> tuple[int, bytes]:
-        ended = command(args, self.folder, self.environment)
+        ended = command(args, self.folder, self.environment).ended()
         self.search(ended.out + ended.err)
         return ended.code, ended.err
 

@@ -8,11 +8,11 @@ limit of memory.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from commands import Ended, script
 
 PROGRAM = Path(__file__).with_name("fuzzing.py")
 SHARES = {
@@ -37,18 +37,13 @@ SHARES = {
 BROKEN = ("trusting_rows", "trusting_events", "trusting_toml")
 
 
-def run(name: str, inputs: int, seed: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), name, str(inputs), str(seed)]
-    return subprocess.run(
-        [*command, str(folder)], capture_output=True, text=True, timeout=3_000, check=False
-    )
+def run(name: str, inputs: int, seed: int, folder: Path) -> Ended:
+    return script(PROGRAM, name, inputs, seed, folder).ended(3_000)
 
 
 def test_the_shares_are_of_a_hundred_and_of_every_loader():
-    listed = subprocess.run(
-        [sys.executable, str(PROGRAM)], capture_output=True, text=True, check=True
-    )
-    assert set(listed.stdout.split()) == set(SHARES)
+    listed = script(PROGRAM).ended()
+    assert set(listed.out.decode().split()) == set(SHARES)
     assert sum(SHARES.values()) == 100
 
 
@@ -57,8 +52,8 @@ def test_the_shares_are_of_a_hundred_and_of_every_loader():
 def test_spoilt_files_end_in_a_load_or_an_error_of_ours(name, times, tally, tmp_path):
     inputs = round(times(10_000, 1_000_000) * SHARES[name] / 100)
     found = run(name, inputs, 0, tmp_path)
-    assert found.returncode == 0, found.stderr[-4_000:]
-    ended = json.loads(found.stdout)
+    assert found.code == 0, found.err[-4_000:].decode()
+    ended = json.loads(found.out)
     assert ended["loaded"] + ended["refused"] == inputs
     assert min(ended.values()) > 0
     tally("fuzzed files that were refused in plain words", ended["refused"])
@@ -69,6 +64,6 @@ def test_spoilt_files_end_in_a_load_or_an_error_of_ours(name, times, tally, tmp_
 def test_a_loader_that_trusts_its_files_is_caught(name, tmp_path, tally):
     """Each is a loader of ours with one of its checks taken out."""
     found = run(name, 3_000, 0, tmp_path)
-    assert found.returncode == 1, found.stdout
-    assert "ended in" in found.stderr
+    assert found.code == 1, found.out.decode()
+    assert b"ended in" in found.err
     tally("fuzzing: broken loaders caught", 1)

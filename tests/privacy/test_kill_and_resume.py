@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import os
 import runpy
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from commands import Ended, script
 
 MECHANISMS = ("aim", "mwem", "mst", "gaussian")
 RUNS = (*MECHANISMS, "screen", "levels")
@@ -31,22 +31,15 @@ def first(mechanism: str, stride: int) -> int:
 
 
 def campaign(tmp_path: Path, *args: object) -> dict[str, int]:
-    done = script(tmp_path, *args)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    done = crashes(tmp_path, *args)
+    assert done.code == 0, done.err[-2000:].decode()
+    return json.loads(done.out)
 
 
-def script(tmp_path: Path, *args: object) -> subprocess.CompletedProcess[str]:
-    crashes = Path(__file__).with_name("crashes.py")
+def crashes(tmp_path: Path, *args: object) -> Ended:
     usable = IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK)
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if usable else tmp_path) as folder:
-        return subprocess.run(
-            [sys.executable, str(crashes), folder, *map(str, args)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
+        return script(Path(__file__).with_name("crashes.py"), folder, *args).ended(7000)
 
 
 @pytest.mark.slow
@@ -104,9 +97,10 @@ def test_what_a_reader_saw_of_an_interrupted_run_is_never_drawn_again(
 @pytest.mark.slow
 def test_a_journal_that_shows_before_it_commits_is_found_out(tmp_path, tally):
     broken = Path(__file__).parent / "broken" / "parts" / "journal_visible_before_commit.py"
-    done = script(tmp_path, "mwem", "seen", 11, 200, broken)
-    assert done.returncode != 0
-    assert f"AssertionError: {runpy.run_path(str(broken))['CAUGHT_BY']}:" in done.stderr
+    done = crashes(tmp_path, "mwem", "seen", 11, 200, broken)
+    assert done.code != 0
+    caught_by = runpy.run_path(str(broken))["CAUGHT_BY"]
+    assert f"AssertionError: {caught_by}:" in done.err.decode()
     tally("broken variants caught: journal_visible_before_commit", 1)
 
 

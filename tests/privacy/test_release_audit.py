@@ -7,8 +7,6 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +21,7 @@ from admeasure.mechanisms import REGISTRY
 from admeasure.release import store
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
+from commands import Ended, command
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 2})
 ROWS = np.random.default_rng(1).integers(0, 2, (3, 40))
@@ -226,36 +225,31 @@ def test_a_folder_that_is_no_release_is_refused(tmp_path):
         audit_release(tmp_path)
 
 
-def command(*args: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", "audit", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+def audited(*args: object) -> Ended:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    return command(("audit", *map(str, args)), Path.cwd(), environment).ended()
 
 
 def test_the_command_says_what_holds_and_leaves_with_0(sound):
-    done = command(sound)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("ok ") == 10
-    assert "FAILED" not in done.stdout
-    as_json = json.loads(command(sound, "--json").stdout)
+    done = audited(sound)
+    assert done.code == 0, done.err.decode()
+    assert done.out.count(b"ok ") == 10
+    assert b"FAILED" not in done.out
+    as_json = json.loads(audited(sound, "--json").out)
     assert as_json["ok"] is True
     assert as_json["measurements"] > 0
 
 
 def test_the_command_names_what_failed_and_leaves_with_3(sound, tmp_path):
     path = tampered(sound, tmp_path / "copy", _wrong_sum)
-    done = command(path)
-    assert done.returncode == 3
-    assert "FAILED  the spends add up to the certificate" in done.stdout
-    assert "the log adds up to rho" in done.stderr
-    as_json = command(path, "--json")
-    assert as_json.returncode == 3
-    assert json.loads(as_json.stdout)["ok"] is False
-    assert command(tmp_path / "nothing").returncode == 3
+    done = audited(path)
+    assert done.code == 3
+    assert b"FAILED  the spends add up to the certificate" in done.out
+    assert b"the log adds up to rho" in done.err
+    as_json = audited(path, "--json")
+    assert as_json.code == 3
+    assert json.loads(as_json.out)["ok"] is False
+    assert audited(tmp_path / "nothing").code == 3
 
 
 def test_a_seeded_release_passes_and_is_stamped(small, served, tmp_path):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +16,7 @@ from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
 from admeasure.release import Release
 from admeasure.request import ChargeTo
+from commands import Started, command, program
 
 SCHEMA = """
 [table]
@@ -37,14 +35,15 @@ minimum = 0
 maximum = 2
 """
 
-# A fit whose every draw takes a while, so that a kill finds it at work.
+# A fit whose every draw takes a while, until there is a file `go`, so that a kill finds it at work.
 SLOW = """
-import sys, time
+import os, sys, time
 import admeasure
 from admeasure.request import ChargeTo
 admeasure.fit("data.csv", "schema.toml", workload="all-2way", mechanism=admeasure.mwem(rounds=20),
     epsilon=1, delta=1e-9, out="release", charge_to=ChargeTo("book.db", "toy"),
-    resume="--resume" in sys.argv, listeners=(lambda event: time.sleep(0.15),))
+    resume="--resume" in sys.argv,
+    listeners=(lambda event: os.path.exists("go") or time.sleep(0.15),))
 """
 
 
@@ -53,11 +52,10 @@ def folder(tmp_path: Path) -> Path:
     rows = [f"{i % 4},{(i * i) % 3}" for i in range(120)]
     (tmp_path / "data.csv").write_text("\n".join(["a,b", *rows]) + "\n")
     (tmp_path / "schema.toml").write_text(SCHEMA)
-    (tmp_path / "slow.py").write_text(SLOW)
     return tmp_path
 
 
-def fit(folder: Path, name: str, epsilon: float, *extra: str) -> subprocess.Popen[str]:
+def fit(folder: Path, name: str, epsilon: float, *extra: str) -> Started:
     options = {
         "schema": "schema.toml",
         "workload": "all-2way",
@@ -68,13 +66,7 @@ def fit(folder: Path, name: str, epsilon: float, *extra: str) -> subprocess.Pope
         "out": name,
     }
     given = [text for key, value in options.items() for text in (f"--{key}", value)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "admeasure.cli", "fit", "data.csv", *given, *extra],
-        cwd=folder,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return command(("fit", "data.csv", *given, *extra), folder)
 
 
 def test_processes_that_spend_at_once_never_pass_the_total(folder: Path) -> None:
@@ -83,13 +75,12 @@ def test_processes_that_spend_at_once_never_pass_the_total(folder: Path) -> None
     total = next(e / 100 for e in range(100, 300) if rho_of(e / 100, 1e-9) > 2 * one)
     book = Book.create(folder / "book.db", "toy", epsilon=total, delta=1e-9)
     runs = [fit(folder, f"release{i}", 1.0) for i in range(4)]
-    said = [run.communicate(timeout=120)[1] for run in runs]
-    codes = [run.returncode for run in runs]
-    assert sorted(codes) == [0, 0, 4, 4], said
-    for i, (code, text) in enumerate(zip(codes, said, strict=True)):
-        assert (folder / f"release{i}").exists() == (code == 0)
+    ended = [run.ended() for run in runs]
+    assert sorted(run.code for run in ended) == [0, 0, 4, 4], [run.err for run in ended]
+    for i, run in enumerate(ended):
+        assert (folder / f"release{i}").exists() == (run.code == 0)
         assert not (folder / f"release{i}.partial").exists()
-        assert ("Nothing was charged" in text) == (code == 4)
+        assert (b"Nothing was charged" in run.err) == (run.code == 4)
     account = book.account("toy")
     assert account.spent.rho == sum((e.cost.rho for e in book.history("toy")), Fraction(0))
     assert account.spent.rho == 2 * one
@@ -98,10 +89,7 @@ def test_processes_that_spend_at_once_never_pass_the_total(folder: Path) -> None
 def test_of_two_processes_that_write_to_one_place_one_is_refused_uncharged(folder: Path) -> None:
     book = Book.create(folder / "book.db", "toy", epsilon=10, delta=1e-9)
     runs = [fit(folder, "release", 1.0) for _ in range(2)]
-    for run in runs:
-        run.communicate(timeout=120)
-    codes = sorted(run.returncode for run in runs)
-    assert codes == [0, 2]
+    assert sorted(run.ended().code for run in runs) == [0, 2]
     assert book.account("toy").spent.rho == Fraction(rho_of(1.0, 1e-9))
 
 
@@ -131,19 +119,18 @@ def test_a_place_where_another_run_ended_meanwhile_is_refused_uncharged(folder: 
     assert not (folder / "release.partial").exists()
 
 
-def start_slow(folder: Path, *extra: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "slow.py", *extra], cwd=folder, stderr=subprocess.PIPE)
+def start_slow(folder: Path, *extra: str) -> Started:
+    return program(SLOW, extra, folder)
 
 
-def wait_for_draws(folder: Path, run: subprocess.Popen[bytes], draws: int) -> None:
+def wait_for_draws(folder: Path, run: Started, draws: int) -> None:
     journal = folder / "release.partial" / "journal.jsonl"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if journal.exists() and journal.read_bytes().count(b'"event":"measure"') >= draws:
             return
-        if run.poll() is not None:
-            _, error = run.communicate()
-            pytest.fail(f"the run ended before it could be killed: {error.decode()}")
+        if run.code is not None:
+            pytest.fail(f"the run ended before it could be killed: {run.ended().err.decode()}")
         time.sleep(0.02)
     pytest.fail("the run made no draw within a minute")
 
@@ -152,24 +139,21 @@ def test_a_killed_run_stays_charged_in_full_and_continues_from_its_log(folder: P
     book = Book.create(folder / "book.db", "toy", epsilon=1, delta=1e-9)
     run = start_slow(folder)
     wait_for_draws(folder, run, 4)
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait() == -signal.SIGKILL
-    run.communicate()
+    run.signal(signal.SIGKILL)
+    assert run.ended().code == -signal.SIGKILL
 
     rho = Fraction(rho_of(1.0, 1e-9))
     (entry,) = book.history("toy")
     assert (entry.status, entry.cost.rho) == ("running", rho)
     assert not (folder / "release").exists()
-    refused = fit(folder, "another", 0.1)
-    refused.communicate(timeout=60)
-    assert refused.returncode == 4
+    assert fit(folder, "another", 0.1).ended().code == 4
     journal = folder / "release.partial" / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     before = [json.loads(line) for line in lines if line.endswith(b"\n")]
 
-    resumed = start_slow(folder, "--resume")
-    _, error = resumed.communicate(timeout=120)
-    assert resumed.returncode == 0, error.decode()
+    (folder / "go").touch()
+    resumed = start_slow(folder, "--resume").ended()
+    assert resumed.code == 0, resumed.err.decode()
     release = Release.load(folder / "release")
     for old, new in zip(before, release.log, strict=False):
         assert {k: v for k, v in old.items() if k != "values"} == {
@@ -186,12 +170,12 @@ def test_a_run_at_work_cannot_be_resumed_by_another_process(folder: Path) -> Non
     book = Book.create(folder / "book.db", "toy", epsilon=1, delta=1e-9)
     run = start_slow(folder)
     wait_for_draws(folder, run, 2)
-    second = start_slow(folder, "--resume")
-    _, error = second.communicate(timeout=60)
-    assert second.returncode != 0
-    assert b"Another process is running" in error
-    _, error = run.communicate(timeout=120)
-    assert run.returncode == 0, error.decode()
+    second = start_slow(folder, "--resume").ended()
+    assert second.code != 0
+    assert b"Another process is running" in second.err
+    (folder / "go").touch()
+    ended = run.ended()
+    assert ended.code == 0, ended.err.decode()
     assert len(book.history("toy")) == 1
 
 
@@ -199,19 +183,16 @@ def test_an_interrupted_command_says_how_to_continue(folder: Path) -> None:
     Book.create(folder / "book.db", "toy", epsilon=1, delta=1e-9)
     run = start_slow(folder)
     wait_for_draws(folder, run, 2)
-    run.kill()
-    run.communicate()
-    again = fit(folder, "release", 1.0, "--rounds", "20")
-    _, said = again.communicate(timeout=60)
-    assert again.returncode == 2
-    assert "--resume" in said
-    changed = fit(folder, "release", 1.0, "--rounds", "21", "--resume")
-    _, said = changed.communicate(timeout=60)
-    assert changed.returncode == 2
-    assert "another options" in said
-    resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume")
-    _, said = resumed.communicate(timeout=60)
-    assert resumed.returncode == 0, said
+    run.signal(signal.SIGKILL)
+    run.ended()
+    again = fit(folder, "release", 1.0, "--rounds", "20").ended()
+    assert again.code == 2
+    assert b"--resume" in again.err
+    changed = fit(folder, "release", 1.0, "--rounds", "21", "--resume").ended()
+    assert changed.code == 2
+    assert b"another options" in changed.err
+    resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume").ended()
+    assert resumed.code == 0, resumed.err
 
 
 SLOWLY = """
@@ -245,19 +226,17 @@ def test_who_stops_a_run_is_told_how_to_continue_it(folder: Path, how, code) -> 
     argv = ["fit", "data.csv", "--schema", "schema.toml"]
     argv += ["--workload", "all-2way", "--epsilon", "1", "--mechanism", "mwem", "--out", "release"]
     argv += ["--ledger", "book.db", "--dataset", "toy", "--rounds", "20"]
-    command = [sys.executable, "-c", SLOWLY + code, *argv]
-    run = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    run = program(SLOWLY + code, tuple(argv), folder)
     wait_for_draws(folder, run, 2)
-    run.send_signal(how)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130, said.decode()
-    assert b"--resume" in said
-    assert b"Traceback" not in said
+    run.signal(how)
+    ended = run.ended()
+    assert ended.code == 130, ended.err.decode()
+    assert b"--resume" in ended.err
+    assert b"Traceback" not in ended.err
     assert (folder / "release.partial").is_dir()
     (entry,) = Book.open(folder / "book.db").history("toy")
     assert (entry.status, entry.cost.rho) == ("running", entry.reserved.rho)
     if code is WORKER:
         assert '"code": 130' in (folder / "ended.json").read_text()
-    resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume")
-    _, said = resumed.communicate(timeout=60)
-    assert resumed.returncode == 0, said
+    resumed = fit(folder, "release", 1.0, "--rounds", "20", "--resume").ended()
+    assert resumed.code == 0, resumed.err
