@@ -248,6 +248,8 @@ def test_negative_estimates_are_part_of_the_noise_that_was_seen(truth, noise):
 class Fixed:
     """A model that is wrong in a known way."""
 
+    adds_up = True
+
     def __init__(self, table: np.ndarray) -> None:
         self.table = table
 

@@ -13,6 +13,7 @@ from scipy.stats import binom
 from admeasure.bounds import Evidence
 from admeasure.domain import Columns, canonical
 from admeasure.errors import WorkloadError
+from admeasure.families.products.box import BoxModel
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning import certified
@@ -22,6 +23,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import (
     AtLeast,
+    Marginal,
     Predicate,
     Query,
     Threshold,
@@ -130,6 +132,18 @@ def test_no_answer_lies_above_that_of_a_weaker_condition(
             assert first.low <= first.value <= first.high
             assert first.high <= second.high + close
     tally("intervals: pairs of answers of which one implies the other", pairs)
+
+
+def test_answers_that_sum_to_more_than_all_rows_are_lowered_to_what_can_be():
+    """Of rows in a box, whose levels need not sum to 1: all cells of four columns together."""
+    boxed = BoxModel(SCHEMA.domain, np.full((sum(LEVELS.values()), 3), 0.9, np.float32), 2000.0)
+    counted = Measurement(Marginal(()), np.asarray(2000), 10.0)
+    evidence = Evidence(SCHEMA.domain, boxed, (counted,), ())
+    everybody = [Where(c, [range(LEVELS[k]) for k in c]) for c in (("a", "b", "c", "d"), ("b",))]
+    assert boxed.marginals([("a", "b", "c", "d")])[0].sum() > 50_000
+    first, second = evidence.answers([Question("q", q) for q in everybody], 0.95)
+    assert 2000 < first.high <= second.high < 2100
+    assert first.low <= first.value <= first.high
 
 
 COUNTS: list[Query] = [

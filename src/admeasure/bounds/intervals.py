@@ -63,11 +63,14 @@ class KnownMarginals:
             return 0.0, 0.0, 0.0
         outer = {t: self._projected(inside, t) for t in self._sets}
         inner = {t: ~self._projected(self._possible & ~counted, t) for t in self._sets}
-        # Models whose answers do not add up may have a smaller one on fewer columns.
+        # Models whose answers do not add up may have a smaller one on fewer columns, and sums that
+        # pass the number of rows.
         anchor = min(
             (float(self._tables[t][outer[t]].sum()) for t in self._sets),
             default=float(self.believed.sum()),
         )
+        if not self.evidence.adds_up:
+            anchor = min(anchor, self._rows[1])
         high = max(0.0, anchor, min(self._above(outer)))
         # Answers without bias may be negative; no count is.
         value = min(float(np.maximum(self.believed, 0.0)[counted].sum()), high)
