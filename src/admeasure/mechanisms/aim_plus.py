@@ -16,34 +16,38 @@ out (docs/explanations/aim.md has what they do to the error):
 Of more than 48 columns a round chooses several marginals by one set of scores, a batch, and fits
 once. What is on offer for the next of them is a function of the choices before it and of public
 sizes (`Curator.in_turn`). Such rounds end as soon as the last pass would gain more by what they
-cost (`worthwhile.py`).
+cost (`worthwhile.py`). If the pairs of such a table are dependent beyond what a tree can hold, all
+of them are measured with what is left and a mixture of products takes the tree's place
+(`hand_over.py`).
 
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
-choices of a batch rho/k each of what the round has for choosing, its measurements alike. The score
-moves by the rows that a person changes (both relations) times the largest weight, for each choice.
-Shares, penalties and shrinkage are functions of what was released.
+choices of a batch rho/k each of what the round has for choosing, its measurements alike; so are the
+pairs of a look and of a hand-over. The score moves by the rows that a person changes (both
+relations) times the largest weight, for each choice. Shares, penalties, shrinkage and when to hand
+over are functions of what was released.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import fmean, median
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.families.graphical.structure.junction_tree import BYTES_PER_CELL, MEGABYTE
+from admeasure.families.products.pairs import handed_over
 from admeasure.loop import adaptive_measurements
-from admeasure.parts import final_pass
+from admeasure.parts import final_pass, hand_over
 from admeasure.parts.annealing import Annealing
 from admeasure.parts.worthwhile import Stretches
 from admeasure.planning import forecast
-from admeasure.planning.division import ONE_WAY, ROUNDS, Division
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -54,6 +58,9 @@ from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 AGAIN = "all that the model holds once more, together, with what the rounds leave"
+LOOK = "a look at pairs, for dependence that a tree cannot hold, each"
+HandsOver = Literal["wide", "always", "never"]
+"""On which tables pairs may go to a mixture: those of more than ONE_BY_ONE columns, all, none."""
 PER_COLUMN = 8
 ONE_BY_ONE, COLUMNS_A_CHOICE = 48, 12
 """Up to so many columns a round chooses one marginal; of more, one for each so many columns."""
@@ -118,8 +125,11 @@ class AimPlus:
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
     `batch`: how many marginals a round chooses, each at four times the cost of a round of one; the
     tree has less room (`room_of`). By default one up to 48 columns, then one for each 12.
-    With alpha 0.9 and 0, 1, 4, 1, any, "no" and 1 it is `aim` but for weights, `HOPELESS` and
-    `PER_COLUMN`.
+    `hand_over`: which tables may be handed over to a mixture of products, where their pairs are
+    dependent beyond what a tree can hold: those of more than 48 columns ("wide"), any ("always") or
+    none ("never"). Never one with structural zeros, which a mixture does not keep.
+    With alpha 0.9 and 0, 1, 4, 1, any, "no", 1 and "never" it is `aim` but for weights, `HOPELESS`
+    and `PER_COLUMN`.
     """
 
     max_megabytes: float = 80.0
@@ -132,6 +142,7 @@ class AimPlus:
     patience: int = 3
     shrink: Shrink = "rounds"
     batch: int | None = None
+    hand_over: HandsOver = "wide"
 
     name: ClassVar[str] = "aim-plus"
     summary: ClassVar[str] = "aim with shrunk fits and a last pass over all that its model holds"
@@ -140,6 +151,9 @@ class AimPlus:
         _ = self._annealing(MOST_MEASURED, 1)  # refuses options out of range
         if not 0 <= self.penalty < float("inf"):
             raise UsageError(f"aim-plus: penalty must not be negative; it is {self.penalty}.")
+        if self.hand_over not in get_args(HandsOver):
+            known = ", ".join(get_args(HandsOver))
+            raise UsageError(f"aim-plus: hand-over is one of {known}; it is {self.hand_over!r}.")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         self._annealing(MOST_MEASURED, batch_of(domain)).check(domain, workload, zeros)
@@ -150,30 +164,42 @@ class AimPlus:
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
-        return annealing.divide(domain, workload, unit, budget)
+        look = self._look(domain, workload, unit, budget, rows)
+        return self._planned(domain, workload, look).divide(domain, workload, unit, budget)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
-        return annealing.plan(domain, workload, unit, budget, rows)
+        look = self._look(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+        plan = self._planned(domain, workload, look).plan(domain, workload, unit, budget, rows)
+        if not look:
+            return plan
+        seconds, megabytes = hand_over.takes(domain, workload)
+        return replace(
+            plan,
+            megabytes=max(plan.megabytes, forecast.process_megabytes(domain, rows) + megabytes),
+            notes=(*plan.notes, hand_over.MAY.format(seconds=seconds)),
+        )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, budget = curator.domain, curator.budget
-        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
-        division = annealing.divide(domain, workload, curator.unit, budget)
-        schedule = annealing.schedule(domain, budget)
+        domain, budget, unit = curator.domain, curator.budget, curator.unit
+        annealing = self._planned(domain, workload, None)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
         family = annealing.family
-        log = list(curator.measure(one_way, division.total(ONE_WAY)))
+        singles = annealing.divide(domain, workload, unit, budget).total(ONE_WAY)
+        log = list(curator.measure(one_way, singles))
         model = family.update(family.init(domain, zeros), log)
+        look = None if zeros else self._look(domain, workload, unit, budget, model.total)
+        annealing = self._planned(domain, workload, look)
+        division = annealing.divide(domain, workload, unit, budget)
+        watch = hand_over.watch(look, curator, workload, model, division.total(LOOK))
+        schedule = annealing.schedule(domain, budget)
         # What is kept will be divided among about three sets a column.
-        ahead = division.total(AGAIN) / (3 * len(domain))
-        penalty = Penalty(self.penalty, ahead=ahead, hopeless=HOPELESS)
+        keep = division.total(AGAIN)
+        penalty = Penalty(self.penalty, ahead=keep / (3 * len(domain)), hopeless=HOPELESS)
         batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
@@ -183,13 +209,38 @@ class AimPlus:
             model = done.after
             if self.final_pass and batch > 1 and stretches.ended(model, log):
                 break
+            spanned = len(log) >= 2 * len(one_way) - 1
+            if watch and spanned and watch.due(model, curator.remaining, curator.remaining - keep):
+                break
 
+        most = division.total(ROUNDS) * (1 - Fraction(annealing.alpha))
+        notes = forecast.unmeasured(domain, workload)
+        chosen = len(log) - len(one_way)
+        if watch and watch.due(model, curator.remaining, keep * 0):
+            log = [*watch.looked, *watch.measured(curator), *log]
+            mixture = handed_over(model, log)
+            selections = selector.evidence(log, mixture, most)
+            return Outcome(mixture, chosen, selections, (*notes, watch.note))
+        looked = watch.looked if watch else ()
+        log = [*(m for m in looked if model.holds(m.query.columns)), *log]
         last = final_pass.again(curator, workload, model, log)
         model = family.polished(model, [*log, *last])
-        most = division.total(ROUNDS) * (1 - Fraction(annealing.alpha))
-        selections = selector.evidence(log, model, most)
-        notes = forecast.unmeasured(domain, workload)
-        return Outcome(model, len(log) - len(one_way), selections, notes)
+        return Outcome(model, chosen, selector.evidence(log, model, most), notes)
+
+    def _look(
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
+    ) -> hand_over.Look | None:
+        allowed = {"wide": len(domain) > ONE_BY_ONE, "always": True, "never": False}
+        if not allowed[self.hand_over]:
+            return None
+        return hand_over.look_of(domain, workload, unit, budget, rows)
+
+    def _planned(
+        self, domain: Domain, workload: Workload, look: hand_over.Look | None
+    ) -> Annealing:
+        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
+        items = () if look is None else (Item(LOOK, look.each, look.sigma, len(look.sets)),)
+        return replace(annealing, look=items)
 
     def _annealing(self, alpha: float, batch: int) -> Annealing:
         """The schedule with the `alpha` and the `batch` that were given, or else these."""

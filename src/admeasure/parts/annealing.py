@@ -32,7 +32,8 @@ class Annealing:
     more than so many times the expected L1 norm of noise. `patience`: after so many such rounds in
     a row the last pass, where there is one, gets what is left. T is `rounds`, or else `per_column`
     for each column. `batch`: how many marginals a round chooses and measures; `dearer`: what each
-    of them costs at first, in units of ρ/T. The paper's are the defaults.
+    of them costs at first, in units of ρ/T. `look`: what is measured besides, after the columns.
+    The paper's are the defaults.
     """
 
     who: str
@@ -48,6 +49,7 @@ class Annealing:
     batch: int = 1
     dearer: int = 1
     rates: forecast.Rates = forecast.ONE_A_ROUND
+    look: tuple[Item, ...] = ()
 
     def __post_init__(self) -> None:
         most = self.family.max_megabytes
@@ -85,10 +87,14 @@ class Annealing:
         keep = budget * Fraction(self.final_pass)
         measured = self.first(domain, budget) * Fraction(self.alpha)
         sigma = measured.sigma(unit.rows_changed * unit.max_rows)
+        rounds = budget - keep - measured * singles
+        for item in self.look:
+            rounds -= item.total
         return Division(
             (
                 Item(ONE_WAY, measured, sigma, singles),
-                Item(ROUNDS, budget - keep - measured * singles),
+                *self.look,
+                Item(ROUNDS, rounds),
                 *([Item(self.again, keep)] if keep else []),
             )
         )

@@ -58,7 +58,8 @@ def replicates(release: Release, m: int, rng: np.random.Generator) -> list[Repli
     if not isinstance(model, Refits):
         raise UsageError(
             f"A model of kind {model.kind!r} cannot be fitted again from its release alone, and "
-            "has no replicates. Fit with aim-plus, aim, mst, mwem-pgm, privbayes or independent."
+            "has no replicates. Fit with aim-plus --hand-over never, aim, mst, mwem-pgm, privbayes "
+            "or independent."
         )
     tables = model.marginals([measured.query.columns for measured in log])
     answers = [np.asarray(q.query.answer(t), float) for q, t in zip(log, tables, strict=True)]

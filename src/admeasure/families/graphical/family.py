@@ -92,11 +92,16 @@ class GraphicalModel:
         codes = self.core.sample(rows, rng)
         return {c: codes[:, self._position[c]] for c in self.domain.columns}
 
+    def holds(self, columns: Columns) -> bool:
+        """Whether the tree has a clique with all of these columns."""
+        return not columns or self.core.tree.contains(self.clique(columns))
+
     def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> GraphicalModel:
         if options.get("estimate") == "conditionals":
             return ConditionalFamily(math.inf).update(self, log)
         family = GraphicalFamily(math.inf, options.get("shrink", "no"))
-        return family.polished(replace(self, posteriors={}), log)
+        held = [m for m in log if self.holds(m.query.columns)]
+        return family.polished(replace(self, posteriors={}), held)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         return self.core.arrays()

@@ -19,9 +19,13 @@ and in JAX, with padded shapes, so that few compilations serve a whole run:
     value = loss.table_loss(P, data)                    the same over all cells of the marginals
     optimise.minimise(P, layout, log, total, how)       P, fitted by Adam
 
+and without JAX, to whole pairs alone:
+
+    model = pairs.handed_over(start, log)               product rows begun from another model's
+
 The scores take any model with `blocks(query)` and `placed`, such as
 `ProductModel`; the losses take any array of this shape, so a network's output serves as well.
 
 `family.ProductModel` holds such rows as a model: answers, samples (randomised rounding), stores.
-JAX is imported where something is learned and nowhere else.
+JAX is imported where something is learned but by `pairs`, and nowhere else.
 """
