@@ -52,10 +52,14 @@ def _write(path: Path, text: str, mode: int) -> None:
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise UsageError(f"{path} could not be written: {error.strerror}.") from None
+        raise UsageError(
+            f"{path} could not be written: {error.strerror}. Name another place."
+        ) from None
 
 
 def refuse_suffix(path: Path) -> None:
     """Refuse a file that is neither CSV nor Parquet before any work is done."""
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise UsageError(f"Cannot write {path.name!r}: its suffix is not .csv or .parquet.")
+        raise UsageError(
+            f"Cannot write {path.name!r}: its suffix is not .csv or .parquet. Use one."
+        )

@@ -198,7 +198,7 @@ def test_what_a_release_does_not_answer_cannot_be_told() -> None:
         (
             '[[conclusion]]\nname = "x"\nshare = {region = "west"}\nof = {region = "north"}\n'
             "above = 0.1",
-            "exclude each other",
+            "no row can meet both",
         ),
         ('[[query]]\nname = "x"', "Use [[conclusion]]"),
         ("", "has no conclusion"),

@@ -72,9 +72,9 @@ def test_a_selection_stands_for_whole_levels(fields, selection, expected):
 @pytest.mark.parametrize(
     ("fields", "selection", "message"),
     [
-        (TENS, 25, "a value that covers only a part of the bin 20 to 29"),
-        (TENS, {"from": 20, "to": 35}, "a range that covers only a part of the bin 30 to 39"),
-        (REAL, 0.25, "a value that covers only a part of the bin [0.2, 0.3)"),
+        (TENS, 25, "a value that takes only a part of the bin 20 to 29"),
+        (TENS, {"from": 20, "to": 35}, "a range that takes only a part of the bin 30 to 39"),
+        (REAL, 0.25, "a value that takes only a part of the bin [0.2, 0.3)"),
         (REAL, {"from": 0.25, "to": 0.5}, "only a part of the bin [0.2, 0.3)"),
         (REAL, {"from": 2, "to": 3}, "a range that holds no level"),
         (SINGLE, 10, "the value 10. It is outside [0, 9]"),

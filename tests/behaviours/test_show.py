@@ -143,12 +143,39 @@ def column(text: str):
             "(100%) in the level '[0, 10)'",
             False,
         ),
-        ('type = "integer"\nminimum = 0\nmaximum = 9', [(None, 4), (3, 1)], "4 of 5 rows", False),
+        (
+            'type = "integer"\nminimum = 0\nmaximum = 9',
+            [(None, 4), (3, 1)],
+            "4 of 5 rows (80%) missing: empty. They are refused.",
+            False,
+        ),
+        *(
+            (
+                'type = "number"\nminimum = 0\nmaximum = 100\nbins = 4',
+                [(text.format(i), 1) for i in range(10, 20)],
+                "A sign or a unit stands beside the number: take it out of the table.",
+                False,
+            )
+            for text in ("{}%", "€{}.50", "-{} kg", "EUR 1,2{}.00")
+        ),
     ],
 )
 def test_what_is_found_in_a_column(text: str, values: list, said: str, is_likely: bool):
     findings = look(column(text), values)
     assert any(said in f.text and f.is_likely == is_likely for f in findings), findings
+
+
+def test_a_column_whose_levels_the_run_finds_is_no_mistake(place: Path, capsys, monkeypatch):
+    on_a_terminal(monkeypatch)
+    found = column('type = "string"\nenum = "private"')
+    assert look(found, [("a", 3), ("b", 4)]) == []
+    (missing,) = look(found, [("a", 3), (None, 4)])
+    assert "missing" in missing.text
+    (place / "schema.toml").write_text(
+        f'{HEAD}[[column]]\nname = "ward"\ntype = "string"\nenum = "private"\n'
+    )
+    assert run([*FIT, "--show", "--delta", "1e-6"]) == 0
+    assert "Nothing stands out" in capsys.readouterr().err
 
 
 def test_a_sound_column_has_nothing_to_say():

@@ -98,7 +98,10 @@ class Correlation:
         z = x - (x @ w / total)[:, None]
         spread = np.sqrt(z**2 @ w / total)
         if not np.all(spread > 0):
-            raise UsageError("A variable has one value only in these rows, and no correlation.")
+            raise UsageError(
+                "A variable has one value only in these rows, and no correlation. Name another, or "
+                "widen the conditions."
+            )
         stretch = cells.stretch(_by_name([self.one, self.two], total * spread**2))
         z = z / spread[:, None]
         r = float((z[0] * z[1]) @ w / total)

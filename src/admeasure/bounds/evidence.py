@@ -334,7 +334,7 @@ class Evidence:
         query = question.query
         counted = np.asarray(query.spread(np.ones(()), self.domain))
         if query.shape(self.domain):
-            raise UsageError(f"{question.name}: a question has one number as its answer.")
+            raise UsageError(f"{question.name}: this asks for a whole table. Ask for one count.")
         low, value, high = known.interval(counted != 0)
         said = high < self.most_rows(0.05 * beta) or low > 0
         kind = "supported" if high == 0 else self._kind(query.columns, said)

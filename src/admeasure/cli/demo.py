@@ -93,7 +93,9 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"The folder {folder} cannot be made: {error.strerror}.") from None
+        raise UsageError(
+            f"The folder {folder} cannot be made: {error.strerror}. Name another."
+        ) from None
     return folder
 
 

@@ -178,7 +178,9 @@ def _both(part: Query, whole: Query) -> Where:
     for column, codes in zip(part.columns, part.codes, strict=True):
         sets[column] = sets.get(column, set(codes)) & set(codes)
         if not sets[column]:
-            raise WorkloadError(f"share and of exclude each other in column {column!r}.")
+            raise WorkloadError(
+                f"no row can meet both `share` and `of` in column {column!r}. Change one of them."
+            )
     return Where(tuple(sets), [tuple(codes) for codes in sets.values()])
 
 

@@ -77,7 +77,7 @@ def predict(
     columns, rng = canonical(truth.schema.domain.columns), np.random.default_rng(seed)
     real = _rows(truth, rng)
     if len(real) < 2 * PART:
-        raise UsageError(f"--predict needs at least {2 * PART} rows.")
+        raise UsageError(f"--predict needs at least {2 * PART} rows. Leave it out.")
     half = len(real) // 2
     test, train = real[:half][:MOST_ROWS], real[half:][:MOST_ROWS]
     if isinstance(synthetic, Mapping):

@@ -207,7 +207,9 @@ def _followed(codes: Codes, domain: Domain, total: float, zeros: Sequence[Zero])
     if not len(rows):
         record = uniform(domain, zeros, np.random.default_rng(0))
         if record is None:
-            raise ResourceError("privsyn: no record was found that the [[zero]] entries allow.")
+            raise ResourceError(
+                "privsyn: no record was found that avoids every [[zero]]. Narrow one."
+            )
         rows = np.array([[record[c] for c in domain.columns]])
     distinct, times = np.unique(rows, axis=0, return_counts=True)
     kept = dict(zip(domain.columns, distinct.T.astype(np.uint16), strict=True))

@@ -139,11 +139,11 @@ def check_predicates(
     if not predicates:
         return
     if options.measure == "cells":
-        raise UsageError(f"{name}: predicates go with measure = marginals.")
+        raise UsageError(f"{name}: predicates go with measure = marginals. Leave measure out.")
     if len(predicates) > MOST_PREDICATES:
         raise UsageError(
             f"{name}: at most {MOST_PREDICATES} predicates can be learned; there are "
-            f"{len(predicates)}."
+            f"{len(predicates)}. Leave some out."
         )
     for predicate in predicates:
         predicate.validate(domain)

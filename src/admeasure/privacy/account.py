@@ -218,7 +218,8 @@ def refusal(account: Account, asked: Cost, delta: float) -> str:
         advice += ", or ask for a smaller delta" if free else ""
         if account.spent <= account.total * 0:
             advice += (
-                ", or, as nothing was spent on it yet, enter it under another name with a share"
+                ", or, as nothing was spent on it yet, enter it under another name with a share, "
+                f"such as {account.delta / 2:g}"
             )
     else:
         most = _floor(_epsilon_within(account.left, delta, share))

@@ -109,8 +109,8 @@ def rho_of(epsilon: Number, delta: float) -> float:
         step *= 2
     if rho <= 0:
         raise UsageError(
-            f"no positive rho gives epsilon {epsilon} at delta {delta} in floating point; "
-            "choose a larger epsilon or delta"
+            f"Epsilon {epsilon} at delta {delta} is too small to be computed with. Choose a larger "
+            "epsilon or delta."
         )
     return rho
 
@@ -179,21 +179,24 @@ def _up(value: Decimal) -> float:
 def _positive(name: str, value: Number) -> Number:
     number = _finite(value)
     if number is None or number <= 0:
-        raise UsageError(f"{name} must be a positive finite number; it is {value}")
+        raise UsageError(f"{name} must be a positive finite number; it is {value}.")
     return number
 
 
 def _at_least_zero(name: str, value: Number) -> Number:
     number = _finite(value)
     if number is None or number < 0:
-        raise UsageError(f"{name} must be a finite number, zero or more; it is {value}")
+        raise UsageError(f"{name} must be a finite number, zero or more; it is {value}.")
     return number
 
 
 def _probability(delta: float) -> float:
     number = _finite(delta)
     if number is None or not 0 < number < 1:
-        raise UsageError(f"delta must lie strictly between 0 and 1; it is {delta}")
+        raise UsageError(
+            f"delta must lie strictly between 0 and 1; it is {delta}. Take one far below 1/rows, "
+            "such as 1e-9."
+        )
     return float(number)
 
 

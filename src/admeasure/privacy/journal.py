@@ -280,6 +280,12 @@ class FileJournal(Journal):
                 f"Another process is running the run at {self._path.parent}. Wait for it to end."
             ) from None
 
+    def _damaged(self, what: str) -> ReleaseError:
+        return ReleaseError(
+            f"{self._path} is damaged: {what} is not a record. Restore the folder, or remove it "
+            "and run anew; what was reserved stays charged."
+        )
+
     def _bytes(self) -> bytes:
         return read_bytes(self._path, ReleaseError, largest_megabytes=LARGEST_MEGABYTES)
 
@@ -291,13 +297,13 @@ class FileJournal(Journal):
                 break
             event = parse_json(line, f"A line of {self._path}", ReleaseError)
             if not isinstance(event.get("event"), str):
-                raise ReleaseError(f"{self._path} is damaged: a line of it is not a record.")
+                raise self._damaged("a line of it")
             super()._append(event)
             whole = line.removesuffix(b"\n") + b"\n"
             self._hash.update(whole)
             end += len(whole)
         if b"\n" in raw[end:].rstrip(b"\0\n"):
-            raise ReleaseError(f"{self._path} is damaged: a line in its middle is not a record.")
+            raise self._damaged("a line in its middle")
         return end
 
 

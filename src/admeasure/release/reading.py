@@ -50,7 +50,7 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
         workload.validate(schema.domain)
         certificate = Certificate.from_json(head["certificate"])
         if head["stamp"] != certificate.stamp:
-            raise ReleaseError(f"{folder}: its stamp is not that of its certificate.")
+            raise ReleaseError(f"{folder} is damaged: its stamp is not that of its certificate.")
         return {
             "schema": schema,
             "workload": workload,
@@ -63,8 +63,9 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
             "errors": _errors(head.get(ERRORS), workload, files),
             "inside": read_inside(schema, files),
         }
-    except ReleaseError:
-        raise
+    except ReleaseError as error:
+        said = str(error)
+        raise ReleaseError(said if ". " in said else f"{said} Fetch the release again.") from None
     except Exception as error:  # whatever a hostile file provokes in the readers of its parts
         raise ReleaseError(
             f"{folder} is damaged: {type(error).__name__} while reading it. Fetch it again."
@@ -148,7 +149,9 @@ def _model(kind: str, domain: Domain, content: bytes) -> Model:
         _check_tree(domain, arrays)
     model = MODELS[kind].load(domain, arrays)
     if isinstance(model, GraphicalModel) and model.megabytes > store.spare_megabytes():
-        raise ReleaseError("The model of the release takes more memory than the machine can spare.")
+        raise ReleaseError(
+            "The model takes more memory than there is. Read the release on a larger machine."
+        )
     if not (math.isfinite(model.total) and model.total >= 0):
         raise ReleaseError("model.npz holds no number of rows.")
     if isinstance(model, AnswersModel) and not all(

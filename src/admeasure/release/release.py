@@ -22,6 +22,7 @@ from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
 from admeasure.queries import Marginal, Query, to_record
+from admeasure.queries.query import suggest
 from admeasure.release import store, writing
 from admeasure.release.conditional import Like, chosen
 from admeasure.release.display import Counts, release_html
@@ -174,9 +175,11 @@ class Release:
         if unknown and unknown[0] in schema.domain.stand_ins:
             schema.column(unknown[0])
         if unknown:
-            raise WorkloadError(f"The schema has no column {unknown[0]!r}.")
+            known = [*schema.domain.columns, *schema.computed]
+            hint = suggest(unknown[0], known)
+            raise WorkloadError(f"There is no column {unknown[0]!r} in the schema. {hint}")
         if len(set(columns)) != len(columns):
-            raise WorkloadError("A marginal names each column once.")
+            raise WorkloadError("A marginal names a column twice. Name each once.")
 
     @overload
     def answer(self, questions: QuestionLike, *, confidence: float = 0.95) -> Answer: ...

@@ -167,7 +167,10 @@ def read_folder(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     for name in (*FILES, *({INSIDE} & set(head["sha256"]))):
         files[name] = read_plain(path / name)
         if head["sha256"].get(name) != hashlib.sha256(files[name]).hexdigest():
-            raise ReleaseError(f"{path / name} is damaged or changed: its hash does not match.")
+            raise ReleaseError(
+                f"{path / name} is damaged or changed: its hash does not match. Fetch the release "
+                "again."
+            )
     return head, files
 
 
@@ -198,7 +201,7 @@ def read_plain(path: Path) -> bytes:
             if not stat.S_ISREG(found.st_mode):
                 raise ReleaseError(f"{path} is not a plain file. Fetch the release again.")
             if found.st_size > spare_megabytes() * 2**20:
-                raise ReleaseError(f"{path} takes more memory than the machine can spare.")
+                raise ReleaseError(f"{path} takes more memory than there is. Use a larger machine.")
             return file.read(found.st_size)
     except OSError as error:
         raise ReleaseError(
@@ -223,7 +226,9 @@ def unpack_arrays(content: bytes, name: str) -> dict[str, np.ndarray]:
                 for member in stored.infolist()
             }
     except Exception:  # whatever a hostile file provokes in the readers of its formats
-        raise ReleaseError(f"{name} is damaged: it is not a file of plain arrays.") from None
+        raise ReleaseError(
+            f"{name} is damaged: it is not a file of plain arrays. Fetch it again."
+        ) from None
 
 
 def _array(stored: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -228,7 +228,10 @@ def problems(schema: Schema) -> list[str]:
                 "[[column]]: its levels are the values of the function."
             )
         elif there == "unit_column" or folded.count(entry.to.casefold()) > 1:
-            found.append(f"Column {quoted(entry.to)} is determined twice, or is the unit_column.")
+            found.append(
+                f"Column {quoted(entry.to)} is determined twice, or is the unit_column. Leave out "
+                "one of the two."
+            )
         if unknown := schema.not_yet_known(entry.of):
             found.append(f"{entry.called} {unknown}.")
     if not found:

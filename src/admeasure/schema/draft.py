@@ -20,10 +20,13 @@ from admeasure.schema.values import quoted
 _TODO = f'"{PLACEHOLDER}"'
 _HEADER = """\
 # Fill in every TODO from public knowledge: a codebook, a form, a law. Never from the rows.
-# A column that needs no protection and no answer is best left out: delete its [[column]].
+# Types: string (categories), integer, number, date (format = "%d/%m/%Y" as it is written), boolean.
+# Delete the [[column]] of what cannot be released or nobody asks for: identifiers, free texts.
 # Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
 # Categories that no codebook lists: enum = "private" finds those that some hundred rows have.
-# Where one {unit} may have several rows, add unit_column = "…" under [privacy].
+# Times of the day have no type: list them (enum), or make hours of them in the table.
+# Where one {unit} may have several rows, add unit_column = "…" under [privacy]: the column that
+# tells whose row it is. It needs no [[column]].
 """
 
 

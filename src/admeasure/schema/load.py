@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,8 @@ def _lines(error: Any, document: Mapping[str, Any]) -> list[str]:
     if kind in {"union_tag_not_found", "union_tag_invalid"}:
         return [_of_type(where, value)]
     entry = isinstance(loc[-1], int) and len(loc) > 2
-    what = f"the entry {quoted(value)} in `{field}`" if entry else f"`{field} = {quoted(value)}`"
+    shown = value.isoformat() if isinstance(value, date | time) else quoted(value)
+    what = f"the entry {shown} in `{field}`" if entry else f"`{field} = {shown}`"
     return [f"{where} has {what}, which is wrong: {_plainly(error)}."]
 
 

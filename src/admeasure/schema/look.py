@@ -7,6 +7,7 @@ holder of the table asks for them on a terminal (`check --show`, `fit --show`), 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -96,11 +97,13 @@ def _count(kept: Counter, value: Any, rows: int) -> None:
 
 def look(column: Column, values: Iterable[tuple[Any, int]]) -> list[Finding]:
     """What there is to say of a column, given its distinct values and how many rows have each."""
-    seen = _Seen(column)
+    seen = _Seen(column.as_read())
     for value, rows in values:
         seen.add(value, rows)
     if not seen.rows:
         return [Finding(column.name, "no rows")]
+    if column.is_sought:  # the run finds its levels: none is listed yet
+        seen.refused.pop(Refusal.NOT_IN_ENUM, None)
     found = [*_refused(seen), *_clamped(seen), *_levels(seen)]
     return [Finding(column.name, text, likely) for text, likely in found]
 
@@ -172,10 +175,22 @@ def _hint(column: Column, refusal: Refusal, texts: list[str]) -> str:
             return _letters(column, texts)
         case _:
             forms = []
-    return f" Read by {' or '.join(forms[:3])}." if forms else ""
+    if forms:
+        return f" Read by {' or '.join(forms[:3])}."
+    if column.type in ("integer", "number") and _mostly(texts, _Unsigned(), "number"):
+        return " A sign or a unit stands beside the number: take it out of the table."
+    return ""
 
 
-def _mostly(texts: list[str], form: DayForm | NumberForm, kind: str) -> bool:
+class _Unsigned:
+    """Numbers with a few letters or signs around them, as €1,234.50, 5 kg and 12%."""
+
+    def standard(self, text: str) -> str | None:
+        found = re.fullmatch(r"[^\d.,+-]{0,4}([+-]?[\d.,' ]*\d)[^\d]{0,4}", text)
+        return re.sub(r"[,' ]", "", found[1]) if found else None
+
+
+def _mostly(texts: list[str], form: DayForm | NumberForm | _Unsigned, kind: str) -> bool:
     """Whether a form reads nine of ten texts: the rest may be words for missing."""
     reader = date_from_text if kind == "date" else number_from_text
     read = [form.standard(text.strip(" ")) for text in texts]
@@ -197,5 +212,7 @@ def _share(rows: int, of: int) -> str:
 
 def _few(kept: Counter) -> str:
     shown = [(value, n) for value, n in kept.most_common(FEW + 1) if value is not None][:FEW]
+    if not shown:
+        return "empty"
     texts = [f"{quoted(value)} ({rows:,})" for value, rows in shown]
-    return ", ".join(texts) + (", …" if len(kept) > len(shown) else "") or "null"
+    return ", ".join(texts) + (", …" if len(kept) > len(shown) else "")

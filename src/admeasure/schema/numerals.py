@@ -25,7 +25,8 @@ class SpelledNumber(Column):
     ] = None
 
     spelling_fields: ClassVar[str] = (
-        '`decimal = ","`, `thousands = "."`, or `missing_values = […]` for what is no number'
+        '`decimal = ","`, `thousands = "."`, or `missing_values = […]` for what is no number (a '
+        "sign or a unit, as in 5% or €5, has to be taken out)"
     )
 
     @property

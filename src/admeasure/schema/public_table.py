@@ -51,6 +51,6 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
     except (csv.Error, IndexError):
         raise SchemaError(
             f"{quoted(path.name)} has a line {reader.line_num} with fewer fields than its header, "
-            "or a quote that is not closed."
+            "or a quote that is not closed. Correct the line."
         ) from None
     return [list(row) for row in dict.fromkeys(map(tuple, rows))]

@@ -128,7 +128,9 @@ def _covered(column: Column, low: float, high: float, what: str) -> np.ndarray:
 def _partly(column: Column, code: int, what: str) -> SchemaError:
     label = column.regular_label(code)
     return _wrong(
-        column, f"a {what} that covers only a part of the bin {label}", "Select whole bins"
+        column,
+        f"a {what} that takes only a part of the bin {label}, and a release knows nothing smaller",
+        "Ask for whole bins; `edges = […]` in the schema of the next run puts them where you ask",
     )
 
 

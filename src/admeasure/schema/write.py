@@ -39,7 +39,7 @@ def write_table(columns: Mapping[str, Any], path: str | Path, *, quote_texts: bo
     if not columns:
         raise UsageError("There are no columns to write. Choose at least one.")
     if len({name.casefold() for name in columns}) < len(columns):
-        raise UsageError("Two columns differ only in case, which files by DuckDB cannot hold.")
+        raise UsageError("Two columns differ only in case, which a file cannot hold. Rename one.")
     arrays = [_array(values) for values in columns.values()]
     rows = {f"c{i}": array for i, (array, _) in enumerate(arrays)}
     chosen = ", ".join(
@@ -66,14 +66,18 @@ def _in_place_of(path: Path) -> Any:
     try:
         folder = tempfile.mkdtemp(prefix=".admeasure-", dir=path.parent)
     except OSError as error:
-        raise UsageError(f"Cannot write in {quoted(str(path.parent))}: {error.strerror}.") from None
+        raise UsageError(
+            f"Cannot write in {quoted(str(path.parent))}: {error.strerror}. Name another place."
+        ) from None
     beside = Path(folder) / f"rows{path.suffix.lower()}"
     try:
         yield beside
         try:
             os.replace(beside, path)
         except OSError as error:
-            raise UsageError(f"Cannot write {quoted(str(path))}: {error.strerror}.") from None
+            raise UsageError(
+                f"Cannot write {quoted(str(path))}: {error.strerror}. Name another place."
+            ) from None
     finally:
         beside.unlink(missing_ok=True)
         os.rmdir(folder)

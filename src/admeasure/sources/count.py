@@ -266,7 +266,8 @@ def check_columns(domain: Domain, marginals: Sequence[Columns]) -> None:
         for column in columns:
             if column not in domain:
                 raise UsageError(
-                    f"Marginal {columns!r} names column {column!r}; not in the schema."
+                    f"Marginal {columns!r} names column {column!r}, which is not in the schema. "
+                    "Name another."
                 )
         if len(set(columns)) != len(columns):
             raise UsageError(f"Marginal {columns!r} names a column twice; name each column once.")

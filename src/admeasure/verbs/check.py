@@ -41,7 +41,7 @@ def look_at(data: str, schema: GivenSchema) -> list[Finding]:
 
     NOT PRIVATE: for the terminal of whoever holds the table. Nothing of it is kept or charged.
     """
-    schema = schema_of(schema).as_read
+    schema = schema_of(schema)
     encoding = schema.table.encoding
     stored = column_names(data, encoding)
     columns = [c for c in schema.columns if c.name in stored]

@@ -75,7 +75,10 @@ def evaluate(
     if release is None and rows is not None:
         raise UsageError("--rows samples a release; a table has its rows already. Leave it out.")
     if release is not None and release.schema.domain != schema.domain:
-        raise UsageError("The release was made with other columns or levels than the schema has.")
+        raise UsageError(
+            "The release was made with other columns or levels than the schema has. Give the "
+            "schema that it was made by."
+        )
     with held(open_source(data, schema, progress=reading)) as source:
         truth = source.counts
         prediction = None

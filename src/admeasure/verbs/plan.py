@@ -28,6 +28,12 @@ from admeasure.verbs.given import (
     workload_of,
 )
 
+DROWNED = 1.0
+"""An expected error; 2 is the largest."""
+TOO_NOISY = (
+    "By itself, noise would drown tables of this size (2 is as wrong as can be). Fewer columns at "
+    "once, bins and categories from a codebook, fewer rows of each unit or a larger epsilon help."
+)
 TOO_LARGE = (
     "This machine has less memory than that at present: here, fit would refuse. Fewer columns, "
     "pairs in place of triples, coarser bins or another mechanism (mst, independent) take less."
@@ -152,6 +158,8 @@ def plan(
     looked = (asked.looked_at,) if asked.looked_at else ()
     notes = (*choice.notes, *looked, *made.notes)
     made = replace(made, megabytes=max(made.megabytes, least), notes=notes)
+    if made.expected_error is not None and made.expected_error > DROWNED:
+        made = replace(made, notes=(*made.notes, TOO_NOISY))
     if least > Limits().room():
         made = replace(made, notes=(*made.notes, TOO_LARGE))
     return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)

@@ -280,14 +280,16 @@ def _check_files(checked: _Checked) -> None:
     """Refuse what could not be written, and a file that a release yet to be made cannot have."""
     files, out = checked.files, checked.out
     if len({os.path.normpath(f) for f in (*files, out)}) <= len(files):
-        raise UsageError("Two of out, [rows], [answers] and [report] name the same place.")
+        raise UsageError(
+            "Two of out, [rows], [answers] and [report] name the same place. Give each its own."
+        )
     given, there = checked.given, out.exists() and not partial_folder(out).exists()
     if given.rows is not None:
         refuse_suffix(Path(given.rows.file))
         if given.rows.spreadsheet_safe and not given.rows.file.lower().endswith(".csv"):
-            raise UsageError("spreadsheet_safe in [rows] is for CSV files.")
+            raise UsageError("spreadsheet_safe in [rows] is for CSV files. Leave it out.")
     if given.answers is not None and not given.answers.file.lower().endswith(".json"):
-        raise UsageError("The file of [answers] ends with .json.")
+        raise UsageError("The file of [answers] must end with .json. Rename it.")
     for file in files:
         if file.exists() and not file.is_dir() and not there:
             raise UsageError(

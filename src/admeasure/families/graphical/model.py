@@ -134,7 +134,7 @@ class MarkovRandomField:
 
 
 def _damaged(what: str) -> ReleaseError:
-    return ReleaseError(f"The stored graphical model is damaged: {what}. Fit the release again.")
+    return ReleaseError(f"The stored graphical model is damaged: {what}. Fetch it again.")
 
 
 def _padded(cliques: Sequence[Clique]) -> np.ndarray:

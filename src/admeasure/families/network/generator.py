@@ -175,7 +175,8 @@ class Generator:
             with zipfile.ZipFile(io.BytesIO(content)) as stored:
                 if sum(member.file_size for member in stored.infolist()) > 4 * MOST_NUMBERS:
                     raise ResourceError(
-                        f"The generator {path} has more than {MOST_NUMBERS:,} numbers."
+                        f"The generator {path} has more than {MOST_NUMBERS:,} numbers. Pretrain a "
+                        "smaller one."
                     )
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}

@@ -35,4 +35,7 @@ def distinct_values(data: Any, name: str, encoding: str | None) -> Iterator[tupl
                 while batch := found.fetchmany(_BATCH):
                     yield from batch
     except duckdb.Error:
-        raise DataError(f"The rows of {location.words} cannot be read.") from None
+        raise DataError(
+            f"The rows of {location.words} cannot be read. `admeasure check` without --show says "
+            "why."
+        ) from None
