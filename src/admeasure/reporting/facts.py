@@ -7,6 +7,7 @@ counted, so that a report can say so.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -101,8 +102,6 @@ class Facts:
     ranked: tuple[Ranked, ...]
     """Worst first."""
     marginals: int
-    chosen: str
-    """How those that are ranked were chosen, where they are not all."""
     pairs: Association
     rounds: tuple[RoundFacts, ...]
     smallest: float | None
@@ -132,7 +131,6 @@ def gather(release: Published, *, confidence: float = 0.95) -> Facts:
         silent=silent,
         ranked=ranked,
         marginals=release.workload.asked,
-        chosen="a public sample of all" if release.workload.sampled else "evenly chosen of",
         pairs=pairs(release, evidence),
         rounds=rounds(release.log, release.certificate.rho),
         smallest=float(np.median(halves)) if halves else None,
@@ -169,12 +167,20 @@ def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ran
     for query in release.workload:
         weights[query.columns] = weights.get(query.columns, 0.0) + release.workload.weight(query)
     found = []
-    for batch in batches(evenly(release.workload.marginals(), RANKED), release.schema.domain):
+    for batch in batches(drawn(release.workload.marginals(), RANKED), release.schema.domain):
         bounds = evidence.bounds(batch, confidence)
         found += [
             Ranked(c, share(b.error, release.rows), b.kind, weights[c]) for c, b in bounds.items()
         ]
     return tuple(sorted(found, key=lambda r: (-r.error, r.columns)))
+
+
+def drawn(marginals: Sequence[Columns], most: int) -> list[Columns]:
+    """All, or `most` of them by a public draw, in their order: each as likely as any other, so that
+    a mean over them is right in the mean, whatever the order of the list says of its marginals."""
+    if len(marginals) <= most:
+        return list(marginals)
+    return [marginals[i] for i in sorted(random.Random(0).sample(range(len(marginals)), most))]
 
 
 def evenly(marginals: Sequence[Columns], most: int) -> list[Columns]:

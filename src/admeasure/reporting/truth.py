@@ -27,7 +27,7 @@ from admeasure.reporting.facts import (
     Ranked,
     batches,
     cramers_v,
-    evenly,
+    drawn,
 )
 from admeasure.reporting.likeness import (
     CorrelationTruth,
@@ -185,7 +185,7 @@ def _marginals(
     sizes: dict[int, list[tuple[float, float, int]]] = {}
     cells: list[CellTruth] = []
     new: list[NewInMarginal] = []
-    chosen = [*bounds, *evenly([c for c in release.workload.closure() if c not in bounds], RANKED)]
+    chosen = [*bounds, *drawn([c for c in release.workload.closure() if c not in bounds], RANKED)]
     for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
         sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
         for columns, counts, believed in sides:

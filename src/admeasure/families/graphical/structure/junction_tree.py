@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -213,7 +213,8 @@ class JunctionTree:
         """The tree that holds these cliques too, now and whenever it grows later: re-triangulated
         once, or carried along paths clique by clique, whichever is the smaller."""
         new = [c for c in map(_sorted, cliques) if self._held.first(c) is None]
-        carried = self
+        inside = [c for c in new if self.contains(c)]  # all at once: they move no node
+        carried = replace(self, cliques=maximal((*self.cliques, *inside))) if inside else self
         for clique in new:
             carried = carried.carrying(clique)
         if carried.nodes == self.nodes:
