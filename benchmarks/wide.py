@@ -9,10 +9,10 @@
 Tables with a known dependence structure are generated. `treeD` has D columns of 4 levels: the first
 is free, each later one depends on one earlier column, every fifth on two, by random conditional
 tables. `denseD` has D columns of 4 levels that all depend on the same 3 hidden columns, which are
-not in the table. Of `chainD` each column is the one before it, but for a fifth of the rows; those
-of `factorD` are linear in 5 normal factors and noise, cut into 4 bins. The generator has a seed of
-its own (`--generators`): those below 100 are for choosing settings, those from 100 on for
-reporting, as are the seeds of runs.
+not in the table; `treeDxL` and `denseDxL` have columns of L levels. Of `chainD` each column is the
+one before it, but for a fifth of the rows; those of `factorD` are linear in 5 normal factors and
+noise, cut into 4 bins. The generator has a seed of its own (`--generators`): those below 100 are
+for choosing settings, those from 100 on for reporting, as are the seeds of runs.
 
 Every run is a process of its own and leaves a line in benchmarks/results/wide.jsonl; a case that
 has one is not run again. Errors are the mean L1 distance, in shares of the rows, of all pairs (e2)
@@ -53,23 +53,25 @@ TRIPLES = 2_000
 STAMP = "NOT PRIVATE: seeded noise, errors against the true tables."
 
 
-def tree_codes(columns: int, rows: int, seed: int) -> np.ndarray:
+def tree_codes(columns: int, rows: int, seed: int, levels: int = LEVELS) -> np.ndarray:
     """(rows, columns): a column depends on one earlier column, every fifth on two."""
     rng = np.random.default_rng(seed)
     codes = np.empty((rows, columns), dtype=np.uint8)
     for c in range(columns):
         parents = rng.choice(c, size=min(c, 2 if c % 5 == 4 else 1), replace=False)
-        codes[:, c] = _drawn(codes[:, parents], rng)
+        codes[:, c] = _drawn(codes[:, parents], rng, levels)
     return codes
 
 
-def dense_codes(columns: int, rows: int, seed: int, hidden: int = 3) -> np.ndarray:
+def dense_codes(
+    columns: int, rows: int, seed: int, levels: int = LEVELS, hidden: int = 3
+) -> np.ndarray:
     """(rows, columns): every column depends on the same hidden ones."""
     rng = np.random.default_rng(seed)
-    causes = rng.integers(LEVELS, size=(rows, hidden))
+    causes = rng.integers(levels, size=(rows, hidden))
     codes = np.empty((rows, columns), dtype=np.uint8)
     for c in range(columns):
-        codes[:, c] = _drawn(causes, rng)
+        codes[:, c] = _drawn(causes, rng, levels)
     return codes
 
 
@@ -90,13 +92,18 @@ def factor_codes(columns: int, rows: int, seed: int, factors: int = 5) -> np.nda
     return np.clip(np.round(values / 1.2 + 1.5), 0, LEVELS - 1).astype(np.uint8)
 
 
-def _drawn(parents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _drawn(parents: np.ndarray, rng: np.random.Generator, levels: int) -> np.ndarray:
     """A column that follows a random conditional table of its parents."""
-    cells = LEVELS ** parents.shape[1]
-    table = rng.dirichlet(np.full(LEVELS, 0.7), size=cells)
-    at = parents.astype(np.int64) @ LEVELS ** np.arange(parents.shape[1], dtype=np.int64)
-    ends = np.cumsum(table, axis=1)[at][:, :-1]
-    return (rng.random(len(at))[:, None] > ends).sum(axis=1).astype(np.uint8)
+    cells = levels ** parents.shape[1]
+    table = rng.dirichlet(np.full(levels, 0.7), size=cells)
+    at = parents.astype(np.int64) @ levels ** np.arange(parents.shape[1], dtype=np.int64)
+    ends = np.cumsum(table, axis=1)[:, :-1]
+    chance = rng.random(len(at))
+    found = np.empty(len(at), dtype=np.uint8)
+    for start in range(0, len(at), 10_000):  # rows x levels at a time
+        part = slice(start, start + 10_000)
+        found[part] = (chance[part, None] > ends[at[part]]).sum(axis=1)
+    return found
 
 
 GENERATED = {
@@ -105,7 +112,7 @@ GENERATED = {
     "chain": chain_codes,
     "factor": factor_codes,
 }
-NAME = re.compile(f"({'|'.join(GENERATED)})(\\d+)")
+NAME = re.compile(f"({'|'.join(GENERATED)})(\\d+)(?:x(\\d+))?")
 
 
 @cache
@@ -116,9 +123,11 @@ def open_table(name: str, rows: int, generator: int) -> tuple[Any, Any]:
     found = NAME.fullmatch(name)
     if not found:
         return Schema.coded(name, levels_of(name)), data_folder() / f"{name}.parquet"
-    codes = GENERATED[found[1]](int(found[2]), rows, generator)
+    levels = int(found[3] or LEVELS)
+    more = {"levels": int(found[3])} if found[3] else {}
+    codes = GENERATED[found[1]](int(found[2]), rows, generator, **more)
     names = [f"c{i:03}" for i in range(codes.shape[1])]
-    schema = Schema.coded(name, dict.fromkeys(names, LEVELS))
+    schema = Schema.coded(name, dict.fromkeys(names, levels))
     return schema, {c: codes[:, i] for i, c in enumerate(names)}
 
 
@@ -259,7 +268,7 @@ def _mean(values: list[float]) -> str:
 
 
 def show_steps(records: list[Record]) -> None:
-    sizes = [int(re.sub(r"\D", "", r["table"])) for r in records]
+    sizes = [int(re.findall(r"\d+", r["table"])[0]) for r in records]
     print(STAMP)
     print(f"| step | {' | '.join(r['table'] for r in records)} | exponent |")
     print(f"| --- |{' ---: |' * (len(records) + 1)}")
