@@ -12,6 +12,7 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError, WorkloadError
+from admeasure.evaluation import compare
 from admeasure.evaluation.future import future_error
 from admeasure.families.products import loss
 from admeasure.families.products.family import ProductFamily, ProductModel
@@ -263,6 +264,9 @@ def test_without_choices_every_query_has_the_noise_of_the_paper_and_less_is_char
 
 def test_the_gaussian_baseline_gives_what_it_measured_as_it_is() -> None:
     release = run(Gaussian(measure="cells"))
+    assert release.model.total == release.model.marginals([()])[0] == ROWS  # public here
+    judged = compare(SOURCE.counts, release.model.marginals, ALL, SCHEMA.domain)
+    assert judged.max_error == pytest.approx(present_error(release))
     for m, answer in zip(
         release.measurements,
         release.model.marginals([m.query.columns for m in release.measurements]),

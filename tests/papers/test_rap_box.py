@@ -9,6 +9,7 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
+from admeasure.evaluation import compare
 from admeasure.families.products.box import BoxFamily, BoxModel
 from admeasure.families.products.family import ProductFamily
 from admeasure.families.products.optimise import FitOptions
@@ -16,6 +17,7 @@ from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.rap_box import RapBox
 from admeasure.queries import Cell, Marginal, Threshold
+from admeasure.workload import Workload
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 ROWS = 1000.0
@@ -92,3 +94,16 @@ def test_it_has_no_rows() -> None:
     with pytest.raises(UsageError, match="no rows to sample"):
         box(0).sample(3, np.random.default_rng(0))
     assert Layout.of(DOMAIN).width == 7
+
+
+def test_its_errors_are_judged_as_they_are_though_answers_do_not_sum_to_all_rows() -> None:
+    true = {(): np.asarray(10), ("a",): np.array([2, 8])}
+    boxed = BoxModel(DOMAIN, np.full((7, 4), 0.8, np.float32), 10.0)
+    found = compare(
+        lambda columns: [true[c] for c in columns],
+        boxed.marginals,
+        Workload([Marginal(["a"])]),
+        DOMAIN,
+    )
+    assert found.max_error == pytest.approx(0.6)  # 0.8 where 0.2 is true, not 0.5
+    assert found.workload_error == pytest.approx(0.6)

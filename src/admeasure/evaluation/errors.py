@@ -131,14 +131,15 @@ def _errors(
     domain: Domain,
     rows: int,
 ) -> Iterator[tuple[WorkloadQuery, np.ndarray, np.ndarray]]:
-    """Each query with its exact answer and the errors of shares."""
+    """Each query with its exact answer and the errors of shares: of the rows that the estimate
+    says there are, which answers that do not add up need not sum to."""
+    total = float(estimate([()])[0])
     for batch in _batches(queries, domain):
         columns = [query.columns for query in batch]
         sides = zip(batch, truth(columns), estimate(columns), strict=True)
         for query, true, believed in sides:
             exact = query.answer(true)
             answer = np.asarray(query.answer(believed), dtype=np.float64)
-            total = float(np.sum(believed))
             shares = answer / total if total > 0 else np.zeros_like(answer)
             yield query, exact, np.abs(shares - exact / rows)
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
 from admeasure.families import HALF_NORMAL
@@ -33,6 +35,9 @@ from admeasure.queries import Marginal
 from admeasure.schema import Zero
 from admeasure.unit import Unit
 from admeasure.workload import Workload
+
+EXACT = 1e-6
+"""The variance that stands for that of a public number."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +108,12 @@ class Gaussian:
         log = curator.measure(queries, curator.budget * sum(shares), shares)
         total = believed_total(log)
         tables = {m.query.columns: m.values.astype(float) for m in log}
+        variances = {m.query.columns: m.sigma**2 for m in log}
         if self.measure == "marginals":
             tables = {columns: to_simplex(values, total) for columns, values in tables.items()}
-        variances = {m.query.columns: m.sigma**2 for m in log}
+        elif curator.unit.rows_are_public:
+            total = float(curator.rows(curator.remaining).values)
+            tables[()], variances[()] = np.asarray(total), EXACT
         return Outcome(AnswersModel(curator.domain, total, tables, variances), rounds=1)
 
 
