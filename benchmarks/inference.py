@@ -2,6 +2,7 @@
 
     python benchmarks/inference.py --runs 200 --mechanism aim-plus --epsilon 1
     python benchmarks/inference.py --runs 100 --table adult --rows 20000
+    python benchmarks/inference.py --runs 200 --table bins --epsilon 3    # private bins, long tails
     python benchmarks/inference.py --runs 60 --replicates 20    # intervals of combine() instead
 
 Each run draws a table of a known population, fits it, and asks for a mean, a proportion, a
@@ -128,6 +129,61 @@ ADULT: Analyses = {
 }
 
 
+BINS = """
+[table]
+name = "skewed"
+[privacy]
+unit = "person"
+[[column]]
+name = "x"
+type = "integer"
+minimum = 0
+maximum = 400
+bins = "private"
+[[column]]
+name = "u"
+type = "integer"
+minimum = 0
+maximum = 1000
+bins = "private"
+[[column]]
+name = "g"
+type = "integer"
+minimum = 0
+maximum = 1
+[[column]]
+name = "y"
+type = "integer"
+minimum = 0
+maximum = 9
+"""
+
+
+def skewed(rows: int, rng: np.random.Generator) -> Table:
+    """x has a long tail, u follows it, and y and g go together with both."""
+    x = np.minimum(np.round(rng.lognormal(3.5, 0.7, rows)), 400)
+    y = np.clip(np.round(1.3 * np.log1p(x) + rng.normal(0, 1.5, rows)), 0, 9)
+    u = np.round(np.clip(300 + 4 * x + rng.normal(0, 60, rows), 0, 1000))
+    found = {"x": x, "u": u, "g": rng.random(rows) < 0.3 + 0.3 * (x > 40), "y": y}
+    return {name: values.astype(np.int64) for name, values in found.items()}
+
+
+ANALYSES_OF_BINS: Analyses = {
+    "mean": (Mean("x"), lambda t: t["x"].mean()),
+    "mean of u": (Mean("u"), lambda t: t["u"].mean()),
+    "mean of a group": (Mean("x", {"g": 1}), lambda t: t["x"][t["g"] == 1].mean()),
+    "difference": (
+        MeanDifference("x", {"g": 1}, {"g": 0}),
+        lambda t: t["x"][t["g"] == 1].mean() - t["x"][t["g"] == 0].mean(),
+    ),
+    "correlation": (Correlation("x", "y"), lambda t: np.corrcoef(t["x"], t["y"])[0, 1]),
+    "correlation of both": (Correlation("x", "u"), lambda t: np.corrcoef(t["x"], t["u"])[0, 1]),
+    "linear, y on x": (LinearRegression("y", ["x"]), lambda t: linear(t, "y", ["x"])),
+    "linear, u on x": (LinearRegression("u", ["x"]), lambda t: linear(t, "u", ["x"])),
+    "logistic, g on x": (LogisticRegression({"g": 1}, ["x"]), lambda t: logistic(t, "g", ["x"])),
+}
+
+
 @dataclass(frozen=True)
 class Setting:
     """A population, tables drawn of it, and what is asked of them."""
@@ -158,6 +214,14 @@ def adult() -> Setting:
     return Setting(schema, workload, ADULT, whole, draw)
 
 
+def bins() -> Setting:
+    schema = admeasure.Schema.loads(BINS)
+    workload = admeasure.Workload((Marginal(c), 1.0) for c in combinations("guxy", 2))
+    population = skewed(4_000_000, np.random.default_rng(10**6))
+    return Setting(schema, workload, ANALYSES_OF_BINS, population, skewed)
+
+
+SETTINGS = {"generated": generated, "adult": adult, "bins": bins}
 Estimates = Callable[[admeasure.Release, Any], list[Inferred]]
 
 
@@ -170,8 +234,10 @@ def replicated(release: admeasure.Release, m: int, seed: int) -> Estimates:
     made = release.replicates(m, seed=seed)
 
     def estimates(release: admeasure.Release, analysis: Any) -> list[Inferred]:
-        own = analysis.compute(release.schema, release.model)
-        others = np.array([analysis.compute(release.schema, r.model).values for r in made])
+        own = analysis.compute(release.schema, release.model, release.inside)
+        others = np.array(
+            [analysis.compute(release.schema, r.model, r.inside).values for r in made]
+        )
         return [
             combine(float(own.values[i]), others[:, i].tolist(), sampling=own.sampling[i], name=n)
             for i, n in enumerate(own.names)
@@ -183,7 +249,7 @@ def replicated(release: admeasure.Release, m: int, seed: int) -> Estimates:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--runs", type=int, default=200)
-    arguments.add_argument("--table", choices=["generated", "adult"], default="generated")
+    arguments.add_argument("--table", choices=[*SETTINGS], default="generated")
     arguments.add_argument("--rows", type=int, default=10_000)
     arguments.add_argument("--epsilon", type=float, default=1.0)
     arguments.add_argument("--mechanism", default="aim-plus")
@@ -191,7 +257,7 @@ def main() -> None:
     arguments.add_argument("--certify", type=float, default=0.0, help="the certificate's share")
     arguments.add_argument("--first", type=int, default=0, help="the first seed")
     given = arguments.parse_args()
-    setting = adult() if given.table == "adult" else generated()
+    setting = SETTINGS[given.table]()
     of_all = setting.population
     truth = {name: np.atleast_1d(of(of_all)) for name, (_, of) in setting.analyses.items()}
     print(f"NOT PRIVATE. {given}")
@@ -232,7 +298,7 @@ def main() -> None:
         wide = " / ".join(f"{w:.3g}" for w in np.mean(widths[term], axis=0))
         print(f"| {term} | {len(found)} | {table_:.1f}% | {population_:.1f}% | {wide} |")
     for name, times in refused.items():
-        print(f"refused, not measured together: {name} in {times} runs")
+        print(f"refused, not measured together or bins too wide: {name} in {times} runs")
 
 
 if __name__ == "__main__":
