@@ -18,6 +18,7 @@ from admeasure.analyses import (
     LogisticRegression,
     Mean,
     MeanDifference,
+    cells,
     infer,
 )
 from admeasure.analyses.places import places
@@ -209,6 +210,21 @@ def test_what_bins_leave_open_is_refused(bins: str, epsilon: float, name: str) -
         infer(release, CASES[name][0])
     for told in ("mean", "difference", "of bins"):
         assert all(held(release, skewed(0), CASES[told]))
+
+
+@pytest.mark.parametrize("bins", [PRIVATE, "minimum = 0\nmaximum = 400\nbins = 60"])
+def test_of_pairs_alone_a_regression_has_the_same_values_and_no_narrower_intervals(
+    monkeypatch: pytest.MonkeyPatch, bins: str
+) -> None:
+    """What places do is bounded in each pair by itself then, which is more."""
+    release = fitted(skewed(1), schema(bins), 1, 10.0, admeasure.aim())
+    analysis = LinearRegression("y", ["x", {"g": True}])
+    whole = infer(release, analysis)
+    monkeypatch.setattr(cells, "MOST_CELLS", 10 * release.schema.domain["x"])
+    for one, two in zip(whole, infer(release, analysis), strict=True):
+        assert two.value == pytest.approx(one.value, rel=1e-6)
+        assert 0 < one.inside < two.inside
+        assert two.noise[0] < one.noise[0] < one.noise[1] < two.noise[1]
 
 
 @pytest.mark.parametrize("size", [1, 3, 17, 90])
