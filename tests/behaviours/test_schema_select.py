@@ -98,6 +98,8 @@ def test_a_selection_of_anything_else_is_refused_with_public_words(fields, selec
     said = refused(fields, selection)
     assert message in said
     assert said.startswith("Column 'x'")
+    assert said[-1] in ".?"
+    assert said[-2] not in ".?"
 
 
 @settings(max_examples=200, deadline=None)

@@ -135,4 +135,5 @@ def _partly(column: Column, code: int, what: str) -> SchemaError:
 
 
 def _wrong(column: Column, what: str, advice: str) -> SchemaError:
-    return SchemaError(f"Column {quoted(column.name)} is asked for {what}. {advice}.")
+    end = "" if advice.endswith("?") else "."
+    return SchemaError(f"Column {quoted(column.name)} is asked for {what}. {advice}{end}")
