@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     the tests expect to be started by hand."""
     is_script = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
     return True if is_script else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Half a million objects of modules and tests live to the end: no garbage is looked for among
+    them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -85,7 +85,7 @@ def audit(
         delta=delta,
         epsilon_lower=epsilon_lower(losses[0], losses[1], delta, thresholds, alpha),
         mu=float(np.sqrt(2 * float(spent))),
-        mu_lower=mu_lower(gaussian[0], gaussian[1], [0.0], alpha),
+        mu_lower=mu_lower(gaussian[0], gaussian[1], alpha),
         mu_here=float(np.sqrt(here_squared)),
     )
 
