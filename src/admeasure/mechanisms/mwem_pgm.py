@@ -100,6 +100,7 @@ class MwemPgm:
             sigma_last=measured.sigma,
             rounds=str(measured.times),
             max_megabytes=self.max_megabytes,
+            rates=forecast.FEW_FITS,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

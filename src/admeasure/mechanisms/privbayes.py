@@ -112,6 +112,7 @@ class PrivBayes:
             sigma_last=sigma,
             rounds="1",
             max_megabytes=self.max_megabytes,
+            rates=forecast.FEW_FITS,
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
