@@ -10,6 +10,7 @@ from scipy import stats
 
 from admeasure.domain import Domain
 from admeasure.families.explicit import ExplicitModel
+from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.pairs import (
     centred,
@@ -119,3 +120,13 @@ def test_the_same_measurements_give_the_same_rows():
     log = measured(mixture(), PAIRS, 10.0)
     one, two = (handed_over(uniform(), log, rows=32, steps=20) for _ in range(2))
     assert np.array_equal(one.P, two.P)
+
+
+def test_a_table_of_more_lines_than_its_codes_can_count_is_handed_over():
+    """Codes of few levels come in a byte each, and lines are numbered through all columns."""
+    domain = Domain(tuple(f"c{i:03}" for i in range(90)), (3,) * 90)
+    start = GraphicalFamily().init(domain)
+    last = np.array([0.8, 0.1, 0.1]) * start.total
+    found = handed_over(start, [Measurement(Marginal(("c089",)), last, 0.001)], steps=50)
+    assert found.marginals([("c089",)])[0] == pytest.approx(last, abs=0.02)
+    assert found.marginals([("c000",)])[0] == pytest.approx([1 / 3] * 3, abs=0.02)

@@ -57,7 +57,8 @@ def handed_over(
     codes = start.sample(rows, np.random.default_rng(0))
     logits = np.log(np.maximum(singles, SMALLEST))[:, None].repeat(rows, axis=1)
     for column in layout.columns:
-        logits[layout.starts[column] + codes[column], np.arange(rows)] += LEAN
+        lines = layout.starts[column] + codes[column].astype(np.intp)  # codes may be bytes
+        logits[lines, np.arange(rows)] += LEAN
     P = fitted(logits.astype(np.float32), layout, targets, read, singles, steps)
     return ProductModel(start.domain, P, start.total)
 
