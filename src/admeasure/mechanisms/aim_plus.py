@@ -203,11 +203,12 @@ class AimPlus:
         batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
-        stretches = Stretches(curator, workload, model, log)
+        judged = batch > 1 and self.final_pass > 0
+        stretches = Stretches(curator, workload, model, log) if judged else None
         for done in rounds:
             log += done.answers
             model = done.after
-            if self.final_pass and batch > 1 and stretches.ended(model, log):
+            if stretches and stretches.ended(model, log):
                 break
             spanned = len(log) >= 2 * len(one_way) - 1
             if watch and spanned and watch.due(model, curator.remaining, curator.remaining - keep):
