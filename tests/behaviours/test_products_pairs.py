@@ -130,3 +130,14 @@ def test_a_table_of_more_lines_than_its_codes_can_count_is_handed_over():
     found = handed_over(start, [Measurement(Marginal(("c089",)), last, 0.001)], steps=50)
     assert found.marginals([("c089",)])[0] == pytest.approx(last, abs=0.02)
     assert found.marginals([("c000",)])[0] == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+def test_columns_of_one_level_and_levels_that_nobody_has_leave_every_answer_a_number():
+    domain = Domain(("a", "b", "c"), (1, 3, 2))
+    start = ExplicitModel.uniform(domain, TOTAL, ())
+    exact = {("a",): [TOTAL], ("b",): [TOTAL, 0, -5], ("a", "b"): [[TOTAL, 0, -5]]}
+    log = [Measurement(Marginal(c), np.array(v, float), 1.0) for c, v in exact.items()]
+    found = handed_over(start, log, rows=16, steps=10)
+    for table in found.marginals([("a", "b"), ("b", "c")]):
+        assert np.isfinite(table).all()
+        assert table.sum() == pytest.approx(TOTAL)

@@ -35,7 +35,7 @@ RATE, MEMORY, SLOW_MEMORY = 0.1, 0.9, 0.99
 """Adam (Kingma and Ba 2015) on the logits, with a rate that falls to 0."""
 LEAN = 1.0
 """How far the logit of a level that a row begins with lies above the column's own."""
-SMALLEST = 1e-6
+SMALLEST, TINY = 1e-6, 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,9 @@ def pair_targets(
         one, two = (layout.span(column) for column in c)
         signal = max(0.0, strength) * np.outer(singles[one], singles[two])
         noise = known[c].variance * freedom(e.shape) / e.size
-        effect = centred(m + e * signal / (signal + noise)) / start.total
+        # Nothing to shrink, and no noise, where a column has one level.
+        kept = signal / np.maximum(signal + noise, TINY)
+        effect = centred(m + e * kept) / start.total
         sides = singles[one][:, None] / e.shape[1] + singles[two] / e.shape[0]
         targets[one, two] = effect + sides - 1 / e.size
         targets[two, one] = targets[one, two].T
