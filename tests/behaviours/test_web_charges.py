@@ -9,7 +9,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +332,15 @@ def test_a_run_file_with_more_than_settings_is_refused(
     path.write_text(json.dumps({**asdict(SETTINGS), **planted}))
     with pytest.raises(UsageError):
         runs.command(runs.RunFolder(tmp_path).settings, tmp_path)
+
+
+@pytest.mark.parametrize("nonce", ["-OyVamThNVUYo6SvtlHDnuws", "--yVamThNVUYo6SvtlHDnuws"])
+def test_a_nonce_may_begin_as_an_option_does(tmp_path: Path, nonce: str) -> None:
+    """One of 64 that are drawn does. It is on no command line."""
+    settings = replace(SETTINGS, nonce=nonce)
+    (tmp_path / worker.RUN).write_text(json.dumps(asdict(settings)))
+    assert runs.RunFolder(tmp_path).settings == settings
+    assert nonce not in runs.command(settings, tmp_path)
 
 
 def test_a_command_in_a_run_file_is_not_run(tmp_path: Path) -> None:

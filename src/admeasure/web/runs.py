@@ -76,14 +76,14 @@ class RunSettings:
             settings = cls(**known)
         except TypeError:
             raise damaged(path, "parts of it are missing") from None
-        texts = [getattr(settings, f.name) for f in fields(cls) if f.type == "str"]
+        texts = {f.name: getattr(settings, f.name) for f in fields(cls) if f.type == "str"}
         options = settings.options if isinstance(settings.options, dict) else {"": 0}
         if (
-            not all(isinstance(text, str) for text in texts)
+            not all(isinstance(text, str) for text in texts.values())
             or not all(isinstance(v, str) for v in options.values())
             or type(settings.rho) not in (int, float)
             or type(settings.attempt) is not int
-            or any(text.startswith("-") for text in texts)
+            or any(t.startswith("-") for name, t in texts.items() if name != "nonce")
             or not re.fullmatch(r"[0-9.e-]*", settings.certify)
         ):
             raise damaged(path, "parts of it are of another kind")
