@@ -15,6 +15,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
+COLOURS = (*(f"C{i}" for i in range(10)), "black", "gold", "navy", "lime", "salmon")
+
 FOOT = "NOT PRIVATE: seeded noise, errors against the true tables"
 ACROSS = 4
 
@@ -26,7 +28,7 @@ def draw(panels: Sequence[Panel], title: str, target: Path) -> None:
         high, wide, figsize=(4.3 * wide, 3.5 * high), squeeze=False, constrained_layout=True
     )
     names = sorted({name for panel in panels for name in panel.lines})
-    colours = {name: f"C{i % 10}" for i, name in enumerate(names)}
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     for axis, panel in zip(axes.flat, panels, strict=False):
