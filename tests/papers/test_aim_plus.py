@@ -312,3 +312,20 @@ def test_a_release_that_does_not_name_its_penalty_has_the_paper_s(tmp_path):
         del selection["penalty"]
     (folder / "release.json").write_text(json.dumps(head))
     assert Release.load(folder).bounds() == release.bounds()
+
+
+def test_a_large_column_and_its_copy_are_measured_together() -> None:
+    """Their pair has 3,600 cells, and noise on all of them is more than the table."""
+    rng = np.random.default_rng(0)
+    rows, levels = 20_000, 60
+    large = rng.integers(levels, size=rows)
+    small = {name: rng.integers(3, size=rows) for name in "cdefgh"}
+    schema = Schema.coded("t", {"a": levels, "b": levels, **dict.fromkeys(small, 3)})
+    release = fit(
+        {"a": large, "b": large, **small}, schema, workload="all-2way",
+        mechanism=build("aim-plus", {}), epsilon=1, delta=1e-6, seed=1,
+    )  # fmt: skip
+    assert any(m.query.columns == ("a", "b") for m in release.measurements)
+    believed = release.model.marginals([("a", "b")])[0]
+    exact = np.diag(np.bincount(large, minlength=levels))
+    assert np.abs(believed - exact).sum() < 0.2 * rows

@@ -69,7 +69,7 @@ DEARER = 4
 measures: of many columns that leaves about two choices a column."""
 TREES_OF_PAIRS = 64
 HOPELESS = 0.5
-"""The part of the table that a marginal's penalty may be at most for it to be scored."""
+"""The part of the table that the penalty of three columns and more may be for it to be scored."""
 MOST_MEASURED = 0.9
 GUMBEL = math.pi / math.sqrt(6)
 """The standard deviation of standard Gumbel noise, which the exponential mechanism adds."""

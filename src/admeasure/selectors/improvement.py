@@ -33,6 +33,8 @@ from admeasure.workload.rule import most_listed
 
 MAX_CELLS = 50_000_000
 MAX_CANDIDATES = 5_000
+MOST_ERROR = 2.0
+"""The L1 error of a marginal, as a part of the table, is at most this."""
 """What a round may score for each marginal that it chooses, and what it may score in all, by public
 rules: of more candidates a round looks at this many, others in each round; of more cells at the
 smallest marginals."""
@@ -71,13 +73,20 @@ class Penalty:
     """What a cell takes off a score: `factor` sqrt(2/π) σ, where σ is the noise that the round's
     cost and `ahead`, what later passes will add to it, would buy together. AIM's are 1 and none.
 
-    A marginal that this takes more than `hopeless` times the table off is not scored, by a public
-    rule. No error is more than twice the table, so with 2 its score could not be positive.
+    A marginal that this takes more than twice the table off is not scored, by a public rule: no
+    error is more, so its score could not be positive. Of three columns and more the limit is
+    `hopeless` times the table. Pairs keep theirs: one of large columns that nearly copy each other
+    has few cells that hold anything, and noise in the others is shrunk away (`shrinkage.py`), which
+    it is not of larger sets.
     """
 
     factor: float = 1.0
     ahead: Cost | None = None
-    hopeless: float = 2.0
+    hopeless: float = MOST_ERROR
+
+    def most(self, columns: int) -> float:
+        """The part of the table that may be taken off a marginal of so many columns."""
+        return self.hopeless if columns > 2 else MOST_ERROR
 
     def per_cell(self, measure: Cost, l2_squared: int) -> float:
         together = measure if self.ahead is None else measure + self.ahead
@@ -196,8 +205,11 @@ class ExpectedImprovement:
         """C_t of line 13, less what noise would drown."""
         if not self._cells:
             self._cells.update({r: model.domain.cells(r) for r in self.weights})
-        most = self.penalty.hopeless * model.total
-        hopeful = [r for r, cells in self._cells.items() if per_cell * cells <= most]
+        hopeful = [
+            r
+            for r, cells in self._cells.items()
+            if per_cell * cells <= self.penalty.most(len(r)) * model.total
+        ]
         smallest = [min(self._cells, key=self._cells.__getitem__)]  # a column, which every tree has
         hopeful = hopeful or smallest
         if len(hopeful) > MAX_CANDIDATES * self.batch:
