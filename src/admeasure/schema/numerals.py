@@ -55,14 +55,16 @@ class SpelledNumber(Column):
 
 
 def rounded(
-    numbers: np.ndarray, decimals: int, grid: RealGrid, missing: Collection[float]
+    numbers: np.ndarray, decimals: int | None, grid: RealGrid, missing: Collection[float]
 ) -> np.ndarray:
     """Numbers rounded to so many decimals, within their bins and to none that is missing; one is
-    left as it is where its bin has no such number.
+    left as it is where its bin has no such number. None: to as many as their bins can tell.
 
     >>> rounded(np.array([0.26, 0.99]), 1, RealGrid.cut([0.0, 0.5, 1.0], clamp=False), ())
     array([0.3, 1. ])
     """
+    if decimals is None:
+        return _shortened(numbers, grid, missing)
     bins, made, left = grid.place_all(numbers), numbers.copy(), np.arange(len(numbers))
     unit = 10.0**-decimals
     for step in (0.0, unit, -unit):
@@ -74,11 +76,11 @@ def rounded(
     return made
 
 
-def shortened(numbers: np.ndarray, grid: RealGrid, missing: Collection[float]) -> np.ndarray:
+def _shortened(numbers: np.ndarray, grid: RealGrid, missing: Collection[float]) -> np.ndarray:
     """Numbers of four digits, or of as many as tell a thousandth of their bin; further ones say
     nothing of the table. Within their bins, as `rounded` has them.
 
-    >>> shortened(np.array([0.123456, 77.4321]), RealGrid.cut([0.0, 1.0, 99.0], clamp=False), ())
+    >>> _shortened(np.array([0.123456, 77.4321]), RealGrid.cut([0.0, 1.0, 99.0], clamp=False), ())
     array([ 0.1235, 77.43  ])
     """
     made = numbers.copy()

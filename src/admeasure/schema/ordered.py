@@ -28,7 +28,7 @@ from admeasure.schema.fields import (
 )
 from admeasure.schema.forms import DayForm, format_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
-from admeasure.schema.numerals import SpelledNumber, rounded, shortened
+from admeasure.schema.numerals import SpelledNumber, rounded
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
@@ -385,8 +385,6 @@ class NumberColumn(SpelledNumber, Ordered):
         return self.decimals
 
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
-        if self.decimals is None:
-            return shortened(numbers, self.grid, self.missing_read)
         return rounded(numbers, self.decimals, self.grid, self.missing_read)
 
     def problems(self) -> Iterator[str]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from admeasure.families.answers import AnswersModel
-from admeasure.mechanisms import Outcome
-from admeasure.privacy.journal import pack
-from admeasure.queries import Marginal, to_record
+from admeasure.queries import Marginal
+from mismeasured import as_a_marginal
 
 CAUGHT_BY = {"draw"}
 
@@ -20,19 +16,4 @@ class Broken:
     name: ClassVar[str] = "broken-one-noise-for-all-cells"
 
     def run(self, curator, workload, zeros):
-        query, cost = Marginal(curator.domain.columns), curator.remaining
-        l2_squared = query.sensitivity(curator.domain, curator.unit).l2_squared
-        sigma = cost.sigma(l2_squared)
-        asked = {
-            "event": "measure",
-            "query": to_record(query),
-            **cost.to_record(),
-            "sigma": sigma,
-            "l2_squared": l2_squared,
-        }
-        curator.ledger.charge(cost, "measurement")
-        curator.journal.intend(asked)
-        (counts,) = curator._counts([query.columns])
-        noise = curator._noise.discrete_gaussian(sigma, 1)
-        curator.journal.record(asked, {"values": pack(np.asarray(counts) + noise)})
-        return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=1)
+        return as_a_marginal(curator, Marginal(curator.domain.columns), draws=1)
