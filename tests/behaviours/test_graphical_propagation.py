@@ -9,11 +9,18 @@ import pytest
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical import ContradictionError, JunctionTree
-from admeasure.families.graphical.inference import branches, elimination, triangle, tuning
+from admeasure.families.graphical.inference import (
+    branches,
+    elimination,
+    marginals,
+    triangle,
+    tuning,
+)
 from admeasure.families.graphical.inference.arithmetic import Linear, Logarithmic, Underflow
 from admeasure.families.graphical.inference.calibration import calibrate
 from admeasure.families.graphical.inference.contraction import Contraction
 from admeasure.families.graphical.inference.marginals import Marginals
+from admeasure.families.graphical.inference.tables import divide_rows
 
 
 @pytest.fixture(params=["two at a time", "all at once", "level by level"], autouse=True)
@@ -41,6 +48,7 @@ def ways(request, monkeypatch):
         if request.param == "slices of branches":
             monkeypatch.setattr(tuning, "SLICE_CELLS", 2)
             monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", 8)
+            monkeypatch.setattr(tuning, "APART_CELLS", 0)
         answer = branches.Branches.answer
 
         def noted(self, way, tables):
@@ -280,7 +288,9 @@ def test_an_answer_over_the_limit_is_refused_however_it_is_found():
         Marginals(beliefs, limit_cells=40**3 - 1).answer([(3, 4, 5)])
 
 
-def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
+@pytest.mark.parametrize("apart", [0, np.inf])
+def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch, apart):
+    monkeypatch.setattr(tuning, "APART_CELLS", apart)
     levels, potentials = hub()
     beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     triples = list(itertools.combinations(range(len(levels)), 3))
@@ -288,10 +298,19 @@ def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
     expected = free.answer(triples)
     most = sum(table.size for table in free._conditionals.values()) // 2
     monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", most)
+    held = []
+
+    def noted(table, weight):
+        held.append(sum(t.size for t in bounded._conditionals.values()))
+        return divide_rows(table, weight)
+
+    monkeypatch.setattr(marginals, "divide_rows", noted)
     bounded = Marginals(beliefs)
     for table, answer in zip(expected, bounded.answer(triples), strict=True):
         np.testing.assert_allclose(answer, table, rtol=1e-12)
-    assert 0 < sum(table.size for table in bounded._conditionals.values()) <= most
+    assert len(held) > len(free._conditionals)  # some were dropped and made again
+    assert max(held) <= most
+    assert len(bounded._conditionals) > 1  # and others were not
 
 
 def test_of_many_conditional_tables_none_outlasts_the_call(monkeypatch):

@@ -17,7 +17,7 @@ Only positive numbers are added and multiplied: where a node says 0.0, so does e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,7 @@ class Marginals:
         self._by_size = sorted(
             range(len(self._nodes)), key=lambda k: (beliefs.tables[k].size, self._nodes[k])
         )
+        self._cells = sum(table.size for table in beliefs.tables)
         # Which nodes hold an attribute: one bit each, the smallest node's lowest.
         self._holders = [0] * len(self._levels)
         for place, k in enumerate(self._by_size):
@@ -75,7 +76,7 @@ class Marginals:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
         answers = self._answers(queries)
         if self._conditional_cells > tuning.LASTING_CELLS:
-            self._forget_conditionals()
+            self._drop_conditionals(0)
         return answers
 
     def _answers(self, queries: Sequence[Clique]) -> list[np.ndarray]:
@@ -101,11 +102,24 @@ class Marginals:
                 continue
             near, far = self._cuts.parts(queries[position], arc)
             groups.setdefault((near, arc), []).append((position, far))
-        for (near, arc), members in groups.items():
+        for (near, arc), members in self._portions(groups):
             # One matrix product for all queries with this near part and this cut.
             for position, table in self._cut(near, arc, members):
                 answers[position] = table
         return [answer for answer in answers if answer is not None]
+
+    def _portions(
+        self, groups: Mapping[tuple[Clique, int], list[tuple[int, Clique]]]
+    ) -> Iterator[tuple[tuple[Clique, int], list[tuple[int, Clique]]]]:
+        """The groups; of a large tree their members one by one, in the order of what lies beyond
+        the cut: an attribute's conditional tables are made from each other, and may go when those
+        of the next attribute come."""
+        if self._cells <= tuning.APART_CELLS:
+            yield from groups.items()
+            return
+        apart = ((far, arc, near, k) for (near, arc), ms in groups.items() for k, far in ms)
+        for far, arc, near, k in sorted(apart):
+            yield (near, arc), [(k, far)]
 
     def _branched(self, query: Clique) -> ContractionPath | None:
         """How to answer from the node where the query's branches meet, where cuts are dearer."""
@@ -198,8 +212,9 @@ class Marginals:
 
     def _conditional(self, arc: int, attribute: int) -> np.ndarray:
         """p(attribute | S) for one attribute beyond the arc, as (cells of S, levels)."""
-        found = self._conditionals.get((arc, attribute))
+        found = self._conditionals.pop((arc, attribute), None)
         if found is not None:
+            self._conditionals[arc, attribute] = found  # now the last to be dropped
             return found
         here = self._arcs[arc]
         separator = here.separator
@@ -215,22 +230,24 @@ class Marginals:
                 left = self._near_matrix(separator, onward)
                 right = self._far_part(onward, (attribute,), [*shared, *rest])
                 joint = left @ right.reshape(len(left), -1, self._levels[attribute])
+                del left, right
                 order = (*shared, *own, attribute)
                 joint = joint.reshape(self._shape(order))
             else:
                 [(_, joint)] = self._cut(separator, onward, [(0, (attribute,))])
         joint = joint.transpose([order.index(a) for a in (*separator, attribute)])
-        table = joint.reshape(-1, self._levels[attribute])
-        table = divide_rows(table, self._inside(separator).reshape(-1))
-        if self._conditional_cells + table.size > tuning.CONDITIONAL_CELLS:
-            self._forget_conditionals()
+        self._drop_conditionals(tuning.CONDITIONAL_CELLS - joint.size)
+        table = divide_rows(joint, self._inside(separator))
         self._conditionals[arc, attribute] = table
         self._conditional_cells += table.size
         return table
 
-    def _forget_conditionals(self) -> None:
-        self._conditionals.clear()
-        self._conditional_cells = 0
+    def _drop_conditionals(self, most: int) -> None:
+        """Until at most so many cells are left: what was used longest ago, which is made again
+        where it is needed."""
+        while self._conditionals and self._conditional_cells > most:
+            oldest = next(iter(self._conditionals))
+            self._conditional_cells -= self._conditionals.pop(oldest).size
 
     def _cut(
         self, near: Clique, arc: int, members: list[tuple[int, Clique]]
@@ -311,8 +328,8 @@ class Marginals:
             union = tuple(sorted({*part, *separator}))
             self._check(cells_of(self._levels, union))
             joint = self._joint(union).transpose([union.index(a) for a in (*separator, *part)])
-            joint = joint.reshape(cells_of(self._levels, separator), -1)
-            table = divide_rows(joint, self._inside(separator).reshape(-1))
+            joint = joint.reshape(*self._shape(separator), -1)
+            table = divide_rows(joint, self._inside(separator))
         if tuple(order) == separator:
             return table
         perm = [separator.index(a) for a in order]

@@ -93,7 +93,8 @@ def aligned(table: np.ndarray, clique: Clique, within: Sequence[int]) -> np.ndar
 
 
 def divide_rows(table: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rows divided by their weights; a row that cannot occur is 0."""
+    """(cells of weight, length of the last axis): rows divided by their weights; one that cannot
+    occur is 0. The axes of the table but its last are those of the weights."""
     inverse = np.zeros_like(weight)
     np.divide(1.0, weight, out=inverse, where=weight > 1e-290)
-    return table * inverse[:, None]
+    return np.multiply(table, inverse[..., None], order="C").reshape(-1, table.shape[-1])

@@ -29,8 +29,12 @@ DEAR_CUT = float(1 << 23)
 IN_CACHE = 3.0
 """So many cells of the small tables of branches take the time of one of a large table."""
 
-CONDITIONAL_CELLS = 1 << 26
-"""Of conditional tables, while a call is answered."""
+CONDITIONAL_CELLS = 1 << 25
+"""Of conditional tables, while a call is answered (256 MB). A larger one is held by itself."""
+
+APART_CELLS = 1 << 18
+"""In a tree of more cells, queries are answered in the order in which conditional tables can be
+dropped soonest, and not those together that share a product."""
 
 LASTING_CELLS = 1 << 20
 """Of those that are kept until the next call, which mostly needs few of them; and the model of a
