@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -57,14 +58,46 @@ def test_a_mechanism_that_needs_an_extra_names_it_and_charges_nothing(
     assert book.read_bytes() == before
 
 
-def test_answering_and_sampling_import_little(demo: Path, tmp_path: Path) -> None:
-    """Their time is mostly that of imports; these took most of it."""
-    late = "late = {'scipy.stats', 'duckdb', 'jinja2'} & set(sys.modules)\n"
-    leave = late + "sys.exit(code or ', '.join(late) or None)"
-    questions = str(demo / "questions.toml")
-    done = run_bare(leave, "answer", str(demo / "release"), questions, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    leave = leave.replace("'duckdb', ", "")  # it writes the rows
-    written = str(tmp_path / "rows.csv")
-    done = run_bare(leave, "sample", str(demo / "release"), "-n", "10", "-o", written)
+def loaded_by(*argv: str) -> set[str]:
+    """The modules that a command has loaded when it ends well."""
+    done = run_bare("print(*sys.modules, sep=chr(10), file=sys.stderr); sys.exit(code)", *argv)
     assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+HEAVY = {
+    *("duckdb", "jinja2", "narwhals", "rich", "scipy", "scipy.optimize", "scipy.special"),
+    *("scipy.stats", "sqlite3", "cProfile"),
+}
+"""What takes long to import: half of a second together, where a verb itself takes as long."""
+
+
+def test_a_verb_imports_what_it_needs(demo: Path, tmp_path: Path) -> None:
+    """The time of these verbs is mostly that of imports. `duckdb` reads and writes tables, `scipy`
+    fits graphical models, a run may have a book (`sqlite3`)."""
+    release, rows = str(demo / "release"), str(tmp_path / "rows.csv")
+    public = ("--schema", str(demo / "schema.toml"), "--workload", "all-1way", "--epsilon", "1")
+    told = ("--delta", "1e-9", "--mechanism", "independent", "--out", str(tmp_path / "release"))
+    for verb, needed in {
+        ("answer", release, str(demo / "questions.toml"), "--json"): set(),
+        ("sample", release, "-n", "10", "-o", rows): {"duckdb"},
+        ("plan", *public, "--mechanism", "independent"): {"sqlite3"},
+        ("fit", str(demo / "adult.csv"), *public, *told): {"duckdb", "scipy", "sqlite3"},
+    }.items():
+        loaded = loaded_by(*verb)
+        assert HEAVY & loaded == needed, verb[0]
+        papers = {name for name in loaded if name.startswith("admeasure.mechanisms.")}
+        asked = {"admeasure.mechanisms.auto", "admeasure.mechanisms.independent"}
+        assert papers == (asked if needed & {"sqlite3"} else set()), verb[0]
+
+
+@pytest.mark.parametrize(
+    ("registry", "called"),
+    [("admeasure.mechanisms.REGISTRY", "name"), ("admeasure.families.registry.MODELS", "kind")],
+)
+def test_a_registry_knows_by_name_what_it_has_not_imported(registry: str, called: str) -> None:
+    module, _, name = registry.rpartition(".")
+    members = getattr(importlib.import_module(module), name)
+    assert {known: getattr(member, called) for known, member in members.items()} == {
+        known: known for known in members
+    }

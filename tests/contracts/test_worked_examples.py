@@ -17,7 +17,6 @@ import sqlite3
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -44,22 +43,23 @@ WORKLOAD = '[[cumulated]]\ncolumns = ["a", "b"]\n\n[[marginal]]\ncolumns = ["a"]
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
-def example(number: int) -> dict[str, Any]:
-    """The names that a code block of CONTRIBUTING.md defines."""
+def example(number: int) -> ModuleType:
+    """A code block of CONTRIBUTING.md as a module."""
     blocks = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
     module = sys.modules[f"example_{number}"] = ModuleType(f"example_{number}")
     place = f"CONTRIBUTING.md, block {number + 1}"
     exec(compile(blocks[number], place, "exec", dont_inherit=True), vars(module))
-    return vars(module)
+    return module
 
 
-Cumulated = example(1)["Cumulated"]
+Cumulated = example(1).Cumulated
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch) -> None:
     """The lines that the examples add."""
-    monkeypatch.setitem(REGISTRY, "chain", example(0)["Chain"])
+    monkeypatch.setitem(sys.modules, "admeasure.mechanisms.chain", example(0))
+    monkeypatch.setitem(REGISTRY.homes, "chain", "chain.Chain")
     monkeypatch.setitem(record._KINDS, "cumulated", (Cumulated, ("columns",)))
     monkeypatch.setitem(record._NAMES, Cumulated, "cumulated")
     monkeypatch.setattr(record, "IN_WORKLOADS", ("marginal", "threshold", "cumulated"))
@@ -155,7 +155,7 @@ def test_the_new_mechanism_spends_what_it_planned(table, capsys):
 @pytest.fixture
 def sqlite(rows, tmp_path, monkeypatch) -> str:
     """An address of the rows in SQLite, with the line that the example adds."""
-    kind = example(2)["SQLITE"]
+    kind = example(2).SQLITE
     monkeypatch.setattr(kinds, "KINDS", (kind, *kinds.KINDS))
     monkeypatch.setitem(kinds.SCHEMES, "sqlite", kind.schemes[0])
     with sqlite3.connect(tmp_path / "rows.sqlite") as database:
@@ -181,7 +181,7 @@ def test_a_new_source_is_opened_checked_drafted_from_and_shown(sqlite, rows):
 
 def test_a_new_column_type_has_the_same_levels_in_memory_and_in_files(tmp_path):
     listed = datetime.date(1992, 2, 2)
-    column = example(3)["YearColumn"](
+    column = example(3).YearColumn(
         name="born",
         type="year",
         first=1990,

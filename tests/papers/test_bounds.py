@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from admeasure.bounds import Answer, Evidence
@@ -22,6 +23,7 @@ from admeasure.bounds.noise import (
     least_folded_mean,
     paper_noise_norm,
     sum_tail,
+    sum_tails,
     unit_norm,
     weighted_tail,
 )
@@ -109,6 +111,37 @@ def test_the_bound_on_sums_is_that_of_the_normal_law_where_rounding_is_small(dra
     for beta in BETAS:
         if beta < 0.1:
             assert sum_tail(draws, 50.0, beta) <= s * norm.isf(beta) * 1.001 + 1
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_the_bounds_on_many_sums_are_those_on_each(sigma):
+    draws = np.array([[0, 1, 2, 3], [60, 2, 5000, 10**7]])
+    for beta in (*BETAS, 1e-200):
+        each = [[sum_tail(int(n), sigma, beta) for n in row] for row in draws]
+        assert sum_tails(draws, sigma, beta).tolist() == each
+
+
+@settings(deadline=None)
+@given(
+    sigma=st.floats(0.1, 1e5),
+    cells=st.integers(1, 10**6),
+    beta=st.floats(1e-12, 0.5),
+    seen=st.floats(1e-3, 1e4),
+)
+def test_the_error_behind_noise_solves_its_equation(sigma, cells, beta, seen):
+    observed = seen * sigma * cells
+    mean = (observed + math.sqrt(-2 * math.log(beta)) * sigma * math.sqrt(cells)) / cells
+
+    def off(x: float) -> float:
+        return least_folded_mean(x, sigma) - mean
+
+    found = error_behind(observed, sigma, cells, beta) / cells
+    if off(0.0) >= 0:
+        assert found == 0
+    else:
+        root = mean if off(mean) <= 0 else brentq(off, 0.0, mean)
+        # Where the function is flat, its root is as uncertain as the square root of rounding.
+        assert found == pytest.approx(root, rel=1e-9, abs=1e-6 * sigma)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -233,6 +266,7 @@ def test_a_count_moves_by_half_of_what_its_marginal_and_the_totals_do(truth, mod
     assert moved <= (l1 + abs(truth.sum() - model.sum())) / 2 + 1e-9
 
 
+@settings(deadline=None)
 @given(
     truth=hnp.arrays(np.int64, 12, elements=st.integers(0, 20)),
     noise=hnp.arrays(np.float64, 12, elements=st.floats(-50, 50)),

@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import cast
 
 import numpy as np
 
@@ -28,6 +27,8 @@ SQRT2 = math.sqrt(2)
 ROUNDING = 1 / 8
 """What must be added to σ² so that a normal law of that variance lies above the discrete one in
 the convex order."""
+
+GOLDEN = (math.sqrt(5) - 1) / 2
 
 ONE_SIGMA = NormalDist().cdf(-1.0)
 """Beyond one σ the density of the normal law is convex, and only there sums lie below integrals."""
@@ -54,9 +55,9 @@ def sum_tail(draws: int, sigma: float, beta: float) -> int:
     s = sigma * math.sqrt(draws)
     chernoff = math.ceil(s * math.sqrt(-2 * math.log(beta)))
     part = math.exp(math.log(beta) - (draws * _log_theta(sigma) if draws > 1 else 0.0))
-    if part < 1e-300:
+    z = _quantile(min(part, ONE_SIGMA))
+    if z == math.inf:
         return max(0, chernoff - 1)
-    z = -NormalDist().inv_cdf(min(part, ONE_SIGMA))
     return max(0, min(chernoff, math.ceil(s * z * (1 + 1e-12) + 0.5)) - 1)
 
 
@@ -64,14 +65,19 @@ def sum_tails(draws: np.ndarray, sigma: float, beta: float) -> np.ndarray:
     """`sum_tail` for many numbers of draws; 0 of none."""
     if not sigma:
         return np.zeros(draws.shape)
-    from scipy.special import ndtri
-
     s = sigma * np.sqrt(draws)
     chernoff = np.ceil(s * math.sqrt(-2 * math.log(beta)))
     parts = np.exp(math.log(beta) - np.where(draws > 1, draws * _log_theta(sigma), 0.0))
-    z = -ndtri(np.minimum(parts, ONE_SIGMA))  # infinite where nothing is left of beta
+    # One number for all of them, where σ is not small.
+    distinct, places = np.unique(np.minimum(parts, ONE_SIGMA), return_inverse=True)
+    z = np.array([_quantile(part) for part in distinct.tolist()])[places.reshape(draws.shape)]
     law = np.ceil(s * np.where(draws, z, 0.0) * (1 + 1e-12) + 0.5)
     return np.maximum(0.0, np.minimum(chernoff, law) - 1)
+
+
+def _quantile(part: float) -> float:
+    """What a standard normal law passes with this probability; infinite where nothing is left."""
+    return -NormalDist().inv_cdf(part) if part >= 1e-300 else math.inf
 
 
 @lru_cache(maxsize=4096)
@@ -102,10 +108,14 @@ def unit_norm(cells: int, beta: float) -> float:
     # θ = sqrt(2 log(1/beta) / n) would be best for normal tails of variance 1; it is within a
     # factor of two of the best θ here, and any θ gives a valid bound.
     guess = math.log(math.sqrt(-2 * math.log(beta) / cells))
-    from scipy.optimize import minimize_scalar  # takes long to import: who asks for it pays
-
-    best = minimize_scalar(bound, bounds=(guess - 3, guess + 3), method="bounded")
-    return min(bound(float(best.x)), bound(guess))
+    low, high = guess - 3, guess + 3
+    for _ in range(40):  # by golden sections
+        inner = GOLDEN * (high - low)
+        if bound(high - inner) < bound(low + inner):
+            high = low + inner
+        else:
+            low = high - inner
+    return min(bound(low), bound(guess))
 
 
 def paper_noise_norm(sigma: float, cells: int, beta: float) -> float:
@@ -137,10 +147,15 @@ def error_behind(observed: float, sigma: float, cells: int, beta: float) -> floa
         return 0.0
     if least_folded_mean(mean, sigma) <= mean:  # far beyond the noise, where E|x + z| rounds to x
         return cells * mean
-    from scipy.optimize import brentq
-
-    per_cell = cast(float, brentq(lambda x: least_folded_mean(x, sigma) - mean, 0.0, mean))
-    return cells * per_cell
+    # Newton's steps on a convex function that increases come down to its root from above, so that
+    # the bound holds wherever they end.
+    x, step = mean, math.inf
+    while step > 1e-12 * x:
+        folded = folded_mean(x, sigma) - 0.1 / sigma
+        slope = math.erf(x / sigma / SQRT2) if folded > x else 1.0
+        step = (max(x, folded) - mean) / slope
+        x -= min(max(0.0, step), x / 2)
+    return cells * x
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 from admeasure.cli.eyes import for_eyes_only, show_findings
 from admeasure.cli.history import workload_of
 from admeasure.cli.options import mechanism_of
-from admeasure.cli.profile import profiled
 from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch
 from admeasure.mechanisms import Mechanism
@@ -59,6 +58,8 @@ def show(given: FitArguments, known: Sequence[str], *, profile: bool, json: bool
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     seconds: dict[str, float] | None = None
     if profile:
+        from admeasure.cli.profile import profiled
+
         release, seconds = profiled(lambda: _run(given, mechanism, watch))
     else:
         release = _run(given, mechanism, watch)

@@ -5,23 +5,31 @@ The contract suite of families judges whatever stands here.
 
 from __future__ import annotations
 
-from admeasure.families.answers import AnswersModel
-from admeasure.families.explicit import ExplicitModel
-from admeasure.families.graphical.family import GraphicalModel
-from admeasure.families.network.family import NetworkModel
-from admeasure.families.products.box import BoxModel
-from admeasure.families.products.family import ProductModel
-from admeasure.families.support import SupportModel
+from collections.abc import Mapping
+from typing import Protocol
 
-MODELS = {
-    model.kind: model
-    for model in (
-        AnswersModel,
-        BoxModel,
-        ExplicitModel,
-        GraphicalModel,
-        NetworkModel,
-        ProductModel,
-        SupportModel,
-    )
-}
+import numpy as np
+
+from admeasure.domain import Domain
+from admeasure.families import Model
+from admeasure.late import Late
+
+
+class Loads(Protocol):
+    """A class of models, as the reader of a release needs it."""
+
+    def load(self, domain: Domain, arrays: Mapping[str, np.ndarray]) -> Model: ...
+
+
+MODELS: Late[Loads] = Late(
+    "admeasure.families",
+    {
+        "answers": "answers.AnswersModel",
+        "box": "products.box.BoxModel",
+        "explicit": "explicit.ExplicitModel",
+        "graphical": "graphical.family.GraphicalModel",
+        "network": "network.family.NetworkModel",
+        "products": "products.family.ProductModel",
+        "support": "support.SupportModel",
+    },
+)

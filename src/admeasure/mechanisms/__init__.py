@@ -9,70 +9,48 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
 from admeasure.errors import UsageError
-from admeasure.mechanisms.aim import Aim
-from admeasure.mechanisms.aim_plus import AimPlus
-from admeasure.mechanisms.all_zero import AllZero
-from admeasure.mechanisms.auto import Auto
-from admeasure.mechanisms.dualquery import DualQuery
-from admeasure.mechanisms.fem import Fem
-from admeasure.mechanisms.gaussian import Gaussian
-from admeasure.mechanisms.gem import Gem
-from admeasure.mechanisms.gem_pub import GemPub
-from admeasure.mechanisms.independent import Independent
-from admeasure.mechanisms.ji_elkan import JiElkan
-from admeasure.mechanisms.mst import Mst
-from admeasure.mechanisms.mwem import Mwem
-from admeasure.mechanisms.mwem_pgm import MwemPgm
-from admeasure.mechanisms.mwem_rp import MwemRp
-from admeasure.mechanisms.pep import Pep
-from admeasure.mechanisms.pep_pub import PepPub
-from admeasure.mechanisms.pmw_pub import PmwPub
-from admeasure.mechanisms.privbayes import PrivBayes
-from admeasure.mechanisms.privmrf import PrivMrf
-from admeasure.mechanisms.privsyn import PrivSyn
-from admeasure.mechanisms.rap import Rap
-from admeasure.mechanisms.rap_box import RapBox
-from admeasure.mechanisms.rap_softmax import RapSoftmax
-from admeasure.mechanisms.residual import ResidualPlanner
+from admeasure.late import Late
 from admeasure.planning.mechanism import LearnsFromPublic, Mechanism, Outcome, Plan, option_names
 
-REGISTRY: dict[str, type[Mechanism]] = {
-    m.name: m
-    for m in (
-        AimPlus,
-        Aim,
-        MwemPgm,
-        MwemRp,
-        Mst,
-        PrivBayes,
-        PrivMrf,
-        PrivSyn,
-        Independent,
-        Gaussian,
-        ResidualPlanner,
-        Mwem,
-        Pep,
-        PmwPub,
-        PepPub,
-        JiElkan,
-        DualQuery,
-        Fem,
-        Gem,
-        GemPub,
-        Rap,
-        RapSoftmax,
-        RapBox,
-        AllZero,
-    )
-}
+REGISTRY: Late[type[Mechanism]] = Late(
+    "admeasure.mechanisms",
+    {
+        "aim-plus": "aim_plus.AimPlus",
+        "aim": "aim.Aim",
+        "mwem-pgm": "mwem_pgm.MwemPgm",
+        "mwem-rp": "mwem_rp.MwemRp",
+        "mst": "mst.Mst",
+        "privbayes": "privbayes.PrivBayes",
+        "privmrf": "privmrf.PrivMrf",
+        "privsyn": "privsyn.PrivSyn",
+        "independent": "independent.Independent",
+        "gaussian": "gaussian.Gaussian",
+        "residual": "residual.ResidualPlanner",
+        "mwem": "mwem.Mwem",
+        "pep": "pep.Pep",
+        "pmw-pub": "pmw_pub.PmwPub",
+        "pep-pub": "pep_pub.PepPub",
+        "ji-elkan": "ji_elkan.JiElkan",
+        "dualquery": "dualquery.DualQuery",
+        "fem": "fem.Fem",
+        "gem": "gem.Gem",
+        "gem-pub": "gem_pub.GemPub",
+        "rap": "rap.Rap",
+        "rap-softmax": "rap_softmax.RapSoftmax",
+        "rap-box": "rap_box.RapBox",
+        "all-zero": "all_zero.AllZero",
+    },
+)
 
-NAMES = (Auto.name, *REGISTRY)
+AUTO = "auto"
+
+NAMES = (AUTO, *REGISTRY)
 """What a person may ask for."""
 
 
 def build(name: str, options: Mapping[str, str] | None = None) -> Mechanism:
     """A mechanism by its name, with options given as texts (from the command line)."""
-    if name == Auto.name:
+    if name == AUTO:
         raise UsageError(f"auto chooses a mechanism. Name one here: {', '.join(REGISTRY)}.")
     if name not in REGISTRY:
         near = difflib.get_close_matches(name, NAMES, 1)
@@ -109,4 +87,4 @@ def _parsed(mechanism: str, option: str, text: str, hint: Any) -> Any:
         raise UsageError(f"{mechanism}: --{option} is {kind}; it is {text!r}.") from None
 
 
-__all__ = ["NAMES", "REGISTRY", "LearnsFromPublic", "Mechanism", "Outcome", "Plan", "build"]
+__all__ = ["AUTO", "NAMES", "REGISTRY", "LearnsFromPublic", "Mechanism", "Outcome", "Plan", "build"]

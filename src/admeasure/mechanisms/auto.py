@@ -14,10 +14,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from admeasure.errors import UsageError
-from admeasure.mechanisms.aim_plus import AimPlus
-from admeasure.mechanisms.gem import Gem
-from admeasure.mechanisms.gem_pub import GemPub
-from admeasure.mechanisms.pmw_pub import PmwPub
+from admeasure.mechanisms import AUTO, build
 from admeasure.planning.mechanism import Mechanism
 
 
@@ -38,7 +35,7 @@ class Choice:
 class Auto:
     """The wish for a mechanism that suits; it has no options."""
 
-    name: ClassVar[str] = "auto"
+    name: ClassVar[str] = AUTO
     summary: ClassVar[str] = "the mechanism that suits the workload and what else is public"
 
     def choose(self, *, public: bool, predicates: bool) -> Choice:
@@ -49,15 +46,18 @@ class Auto:
                 "out."
             )
         if predicates:
-            return Choice(Gem(), "the workload has predicates, which no other learns from")
+            return Choice(build("gem"), "the workload has predicates, which no other learns from")
         if public and find_spec("jax") and find_spec("optax"):
             return Choice(
-                GemPub(),
+                build("gem-pub"),
                 "a public table is given, and it can learn what that table lacks, which "
                 "reweighting cannot",
             )
         if public:
             return Choice(
-                PmwPub(), "a public table is given, and gem-pub needs JAX, which is not installed"
+                build("pmw-pub"),
+                "a public table is given, and gem-pub needs JAX, which is not installed",
             )
-        return Choice(AimPlus(), "of those that serve any workload of marginals it errs least")
+        return Choice(
+            build("aim-plus"), "of those that serve any workload of marginals it errs least"
+        )

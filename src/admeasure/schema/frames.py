@@ -9,14 +9,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from admeasure.errors import DataError, UsageError
 from admeasure.extras import need
+from admeasure.late import LateModule
 from admeasure.schema.values import quoted
+
+if TYPE_CHECKING:
+    import narwhals as nw
+else:
+    nw = LateModule("narwhals")
 
 Library = Literal["pandas", "polars", "arrow", "dict"]
 _LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}

@@ -40,7 +40,7 @@ def mechanism_of(
     """A mechanism, or the one of a name with options as texts; `auto` where none is named."""
     if given is not None and not isinstance(given, str):
         return given
-    from admeasure.mechanisms import build  # all of them: `answer` needs none
+    from admeasure.mechanisms import build  # late: `answer` needs nothing of mechanisms
     from admeasure.mechanisms.auto import Auto
 
     # An empty name is a mistake, not the wish for whichever suits.

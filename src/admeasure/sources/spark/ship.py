@@ -24,6 +24,7 @@ MODULES = (
     "errors.py",
     "extras.py",
     "joints.py",
+    "late.py",
     "limits.py",
     "sparse.py",
     "unit.py",
