@@ -27,14 +27,10 @@ M_contra = TypeVar("M_contra", bound=Model, contravariant=True)
 
 @dataclass(frozen=True)
 class Budget:
-    """What one round may spend.
-
-    `dull`: how many rounds in a row before it taught little, where the schedule minds that.
-    """
+    """What one round may spend."""
 
     select: Cost
     measure: Cost
-    dull: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,22 +129,6 @@ def test_growth_and_threshold_are_what_they_are_set_to(moved, cost):
     assert after.select + after.measure == cost
 
 
-@pytest.mark.parametrize(
-    ("lessons", "rounds"), [("000", 3), ("0010001", 6), ("01010101", 8), ("111", 3), ("11000", 5)]
-)
-def test_so_many_rounds_in_a_row_that_taught_little_are_the_last_ones(lessons, rounds):
-    """1: the round moved the model by more than noise. Beyond the lessons all teach much."""
-    schedule = Annealed(Fraction(1, 1000), ALPHA, keep=Fraction(1), growth=2, patience=3)
-    left, last, ran = Fraction(1001), None, 0
-    while ran < rounds + 2 and (budget := schedule.next(left, last)):
-        left -= budget.select + budget.measure
-        taught = ran >= len(lessons) or lessons[ran] == "1"
-        last = round_that_moved(budget, 9.0 if taught else 0.0, sigma=1.0, cells=2)
-        ran += 1
-    assert ran == (rounds if "000" in lessons else rounds + 2)
-    assert left > 1
-
-
 @given(st.fractions(Fraction(1, 997), 5, max_denominator=997), st.integers(1, 40))
 def test_even_rounds_add_up_to_the_budget_exactly(rho, rounds):
     schedule = Even(rho / rounds / 3, rho / rounds * 2 / 3)

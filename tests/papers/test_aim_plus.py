@@ -69,26 +69,6 @@ def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     assert sum(charges[last:]) == division.items[2].total.rho == RHO * Fraction(0.3)
 
 
-def test_rounds_that_teach_nothing_leave_their_budget_to_the_last_pass():
-    """Columns that are independent: there is nothing to learn of pairs."""
-    rng = np.random.default_rng(1)
-    codes = {c: rng.integers(0, n, 4000) for c, n in LEVELS.items()}
-    table = MemorySource.from_codes(codes, source().schema)
-    spent = {}
-    for patience in (1, 50):
-        curator = Curator(table, Ledger(RHO), SeededNoise(3))
-        mechanism = AimPlus(patience=patience)
-        workload = parse_workload("all-3way", curator.domain)
-        mechanism.run(curator, workload, ())
-        assert curator.remaining.rho == 0
-        charges = curator.ledger.charges
-        choices = [i for i, c in enumerate(charges) if c.what.startswith("choice")]
-        spent[patience] = sum(c.cost.rho for c in charges[5 : choices[-1] + 2])
-        division = mechanism.divide(curator.domain, workload, curator.unit, Zcdp(RHO), 1.0)
-        assert spent[patience] <= division.items[1].total.rho
-    assert spent[1] < spent[50] == division.items[1].total.rho
-
-
 def test_rounds_cost_the_same_or_twice_as_much_until_the_last():
     curator = run(AimPlus())
     costs = [
@@ -274,8 +254,6 @@ def test_sets_weigh_what_the_queries_that_read_them_weigh():
         ({"penalty": float("nan")}, "penalty"),
         ({"growth": 1}, "growth"),
         ({"threshold": -1.0}, "threshold"),
-        ({"patience": -1}, "patience"),
-        ({"patience": 0}, "patience"),
         ({"max_megabytes": 0.0}, "max-megabytes"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_tree_fitted_again_leaves_out_what_it_was_looked_at_by_and_cannot_hold
 def test_what_a_model_misses_is_the_mean_squared_effect_but_for_the_strongest_tenth():
     """Effects as what a regression on both columns' levels leaves, by numpy."""
     table = source(dense(columns=6))
-    model, _ = run(AimPlus(hand_over="never", patience=1), table)
+    model, _ = run(AimPlus(hand_over="never"), table)
     pairs = parse_workload("all-2way", table.schema.domain).marginals()[:10]
     counts, believed = table.counts(pairs), model.model.marginals(pairs)
     levels = np.eye(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
@@ -9,9 +11,22 @@ import numpy as np
 import pytest
 
 from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.loop import Budget, Round
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim_plus import AimPlus
-from admeasure.parts.worthwhile import MOST_CELLS, View, dependence, gained, judged
+from admeasure.parts.worthwhile import (
+    MOST_CELLS,
+    STRETCH,
+    Stretches,
+    View,
+    beyond_columns,
+    dependence,
+    free_and_found,
+    gained,
+    judged,
+    part_real,
+)
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -22,6 +37,7 @@ from admeasure.workload import Workload, parse_workload
 
 COLUMNS = 60
 RHO = Fraction(1, 80)
+COST = Zcdp(RHO)
 
 
 def choices(codes: np.ndarray, **options: float) -> tuple[int, Curator]:
@@ -35,41 +51,119 @@ def choices(codes: np.ndarray, **options: float) -> tuple[int, Curator]:
     return sum(e["event"] == "choose" for e in curator.journal.events), curator
 
 
-def test_rounds_of_a_thin_table_end_with_the_first_stretch_and_the_rest_goes_to_the_last_pass():
+@pytest.mark.parametrize("columns", [20, COLUMNS])
+def test_rounds_of_a_thin_table_end_soon_and_the_rest_goes_to_the_last_pass(columns):
     """Independent columns, few rows: nothing is to be found."""
-    codes = np.random.default_rng(0).integers(0, 3, (1000, COLUMNS))
+    codes = np.random.default_rng(0).integers(0, 3, (1000, columns))
     found, curator = choices(codes)
-    assert found == COLUMNS // 12
     charges = curator.ledger.charges
-    last = max(i for i, c in enumerate(charges) if c.what.startswith("choice")) + found + 1
-    assert sum(c.cost.rho for c in charges[last:]) > RHO * Fraction(4, 5)
+    last = max(i for i, c in enumerate(charges) if c.what.startswith("choice"))
+    after = last + 1 + (columns // 12 if columns > 48 else 1)  # what was chosen is measured
+    assert sum(c.cost.rho for c in charges[after:]) > RHO * Fraction(4, 5)
+    workload = parse_workload("all-2way", curator.domain)
+    plan = AimPlus().plan(curator.domain, workload, curator.unit, COST, 1000)
+    fewest, _, most = plan.rounds.split()
+    assert int(fewest) <= found <= int(most) * max(1, columns // 12)
     assert choices(codes, final_pass=0.0)[0] > 3 * found  # without a last pass none gets it
 
 
-def test_rounds_go_on_where_they_find_what_the_table_holds():
+@pytest.mark.parametrize("columns", [20, COLUMNS])
+def test_rounds_go_on_where_they_find_what_the_table_holds(columns):
     rng = np.random.default_rng(0)
-    codes = rng.integers(0, 3, (20_000, COLUMNS))
-    for c in range(1, COLUMNS):
+    codes = rng.integers(0, 3, (20_000, columns))
+    for c in range(1, columns):
         codes[:, c] = np.where(rng.random(20_000) < 0.8, codes[:, c - 1], codes[:, c])
-    assert choices(codes)[0] >= COLUMNS - 1
+    assert choices(codes)[0] >= columns - 1
+
+
+def test_rounds_of_one_are_judged_together_and_those_of_batches_one_by_one():
+    """The first find much, later ones nothing: as a whole they are worth it, the last are not."""
+    schema = Schema.coded("toy", {"a": 2, "b": 2, "c": 2})
+    codes = {c: np.arange(900) % 2 for c in "abc"}
+    family, verdicts = GraphicalFamily(), {}
+    for together in (True, False):
+        curator = Curator(MemorySource.from_codes(codes, schema), Ledger(RHO), SeededNoise(1))
+        workload = parse_workload("all-2way", curator.domain)
+        log = [Measurement(Marginal((c,)), np.array([450, 450]), 5.0) for c in "abc"]
+        model = family.polished(family.init(schema.domain), log)
+        judge = Stretches(curator, workload, model, log, together=together)
+        seen = []
+        for pair, sigma in (("ab", 5.0), ("bc", 1e4)):
+            answer = Measurement(Marginal(tuple(pair)), np.diag([450, 450]), sigma)
+            log.append(answer)
+            before, model = model, family.polished(model, log)
+            done = Round(Budget(COST, COST), (answer,), before, model)
+            if not seen:
+                assert not judge.ended(done, log)  # nothing was spent yet
+            curator.measure([Marginal(("a",))], RHO * STRETCH * 4)
+            seen.append(judge.ended(done, log))
+        verdicts[together] = seen
+    assert verdicts == {True: [False, False], False: [False, True]}
 
 
 def test_what_is_gained_is_that_of_the_formula_query_by_query():
+    """Noise of what was measured before counts, that of the set ("a", "b"), measured since, not."""
+    real = 0.3
     rng = np.random.default_rng(3)
-    rows, weights = 500.0, [1.0, 3.0]
-    shapes = [(2, 3), (2, 2, 2)]
+    rows, weights = 500.0, {("a", "b"): 1.0, ("a", "b", "c"): 3.0}
+    shapes = [(2, 3), (2, 3, 2)]
+    noise = [dict.fromkeys([("a",), ("b",), ("c",)], v) for v in (100.0, 300.0)]
+    noise[1]["a", "b"] = 1e9
     one, two = (
-        View(Fraction(1), rng.uniform(100, 900, 2), [rng.normal(0, 0.1, s) for s in shapes])
-        for _ in range(2)
+        View(Fraction(1), found, [rng.normal(0, 0.1, s) for s in shapes]) for found in noise
     )
     total = 0.0
-    for i, weight in enumerate(weights):
+    for i, (query, weight) in enumerate(weights.items()):
         cells = one.held[i].size
         moved = sum(abs(a - b) for a, b in zip(one.held[i].flat, two.held[i].flat, strict=True))
         chance = 2 / np.pi * cells / rows
-        without = (one.noise[i] / rows**2 + moved**2 + chance) ** 0.5
-        total += weight * (without - (two.noise[i] / rows**2 + chance) ** 0.5)
-    assert gained(one, two, weights, rows) == pytest.approx(total / sum(weights))
+        without = (100 * len(query) / rows**2 + real * moved**2 + chance) ** 0.5
+        total += weight * (without - (300 * len(query) / rows**2 + chance) ** 0.5)
+    assert gained(one, two, weights, real, rows) == pytest.approx(total / 4)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 5)])
+def test_what_lies_beyond_columns_is_what_a_regression_on_each_column_leaves(shape):
+    """By numpy's least squares on the columns' levels; the free cells are what its rank leaves."""
+    rng = np.random.default_rng(7)
+    said, sigma = rng.uniform(10, 90, shape), 3.0
+    seen = np.round(said + rng.normal(0, 20, shape)).astype(np.int64)
+    levels = [np.eye(n) for n in shape]
+    design = np.array(
+        [
+            np.concatenate([e[i] for e, i in zip(levels, cell, strict=True)])
+            for cell in np.ndindex(*shape)
+        ]
+    )
+    off = (seen - said).reshape(-1)
+    fit, _, rank, _ = np.linalg.lstsq(design, off)
+    left = off - design @ fit
+    assert beyond_columns(seen - said) == pytest.approx(left.reshape(shape), abs=1e-9)
+    columns = tuple("abc"[: len(shape)])
+    done = Round(
+        Budget(COST, COST), (Measurement(Marginal(columns), seen, sigma),), Said(said), Said(said)
+    )
+    free, found = free_and_found(done)
+    assert free == off.size - rank
+    assert found == pytest.approx(float(left @ left) / sigma**2)
+
+
+def test_the_part_that_is_no_noise():
+    assert part_real(0, 0.0) == 0
+    assert part_real(50, 40.0) == 0
+    assert part_real(50, 50.0) == pytest.approx(0.2)  # one standard deviation of chi² is granted
+    assert part_real(50, 400.0) == pytest.approx(0.9)
+    assert part_real(1, 0.5) == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """A model that says one table."""
+
+    table: np.ndarray
+
+    def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[np.ndarray]:
+        return [self.table for _ in sets]
 
 
 def test_dependence_is_what_the_joint_distribution_has_beyond_its_columns():

@@ -8,16 +8,16 @@ out (docs/explanations/aim.md has what they do to the error):
 - scores weigh marginals of all sizes alike and allow for less noise, since the last pass takes some
   of it away;
 - a round that taught little makes the next one twice as expensive, not four times, and fewer do;
-  after three of them in a row all that is left goes to the last pass;
+  when the rounds are not worth what they take from the last pass, it gets all that is left
+  (`worthwhile.py`);
 - where marginals have few cells a round spends more on its choice (`measured_part`);
 - measured effects are shrunk towards what smaller marginals predict, in every fit
   (`families/graphical/estimation/shrinkage.py`).
 
 Of more than 48 columns a round chooses several marginals by one set of scores, a batch, and fits
 once. What is on offer for the next of them is a function of the choices before it and of public
-sizes (`Curator.in_turn`). Such rounds end as soon as the last pass would gain more by what they
-cost (`worthwhile.py`). If the pairs of such a table are dependent beyond what a tree can hold, all
-of them are measured with what is left and a mixture of products takes the tree's place
+sizes (`Curator.in_turn`). If the pairs of such a table are dependent beyond what a tree can hold,
+all of them are measured with what is left and a mixture of products takes the tree's place
 (`hand_over.py`).
 
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
@@ -45,7 +45,7 @@ from admeasure.families.products.pairs import handed_over
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass, hand_over
 from admeasure.parts.annealing import Annealing
-from admeasure.parts.worthwhile import Stretches
+from admeasure.parts.worthwhile import STRETCH, Stretches
 from admeasure.planning import forecast
 from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
 from admeasure.planning.mechanism import Outcome, Plan
@@ -121,14 +121,13 @@ class AimPlus:
     `penalty`: what a score takes off for noise, in units of the noise's expected L1 norm.
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise.
-    `patience`: after so many such rounds in a row the last pass gets what is left.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
     `batch`: how many marginals a round chooses, each at four times the cost of a round of one; the
     tree has less room (`room_of`). By default one up to 48 columns, then one for each 12.
     `hand_over`: which tables may be handed over to a mixture of products, where their pairs are
     dependent beyond what a tree can hold: those of more than 48 columns ("wide"), any ("always") or
     none ("never"). Never one with structural zeros, which a mixture does not keep.
-    With alpha 0.9 and 0, 1, 4, 1, any, "no", 1 and "never" it is `aim` but for weights, `HOPELESS`
+    With alpha 0.9 and 0, 1, 4, 1, "no", 1 and "never" it is `aim` but for weights, `HOPELESS`
     and `PER_COLUMN`.
     """
 
@@ -139,7 +138,6 @@ class AimPlus:
     penalty: float = 0.5
     growth: int = 2
     threshold: float = 0.6
-    patience: int = 3
     shrink: Shrink = "rounds"
     batch: int | None = None
     hand_over: HandsOver = "wide"
@@ -203,12 +201,12 @@ class AimPlus:
         batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
-        judged = batch > 1 and self.final_pass > 0
-        stretches = Stretches(curator, workload, model, log) if judged else None
+        together = batch == 1
+        stretches = Stretches(curator, workload, model, log, together=together) if keep else None
         for done in rounds:
             log += done.answers
             model = done.after
-            if stretches and stretches.ended(model, log):
+            if stretches and stretches.ended(done, log):
                 break
             spanned = len(log) >= 2 * len(one_way) - 1
             if watch and spanned and watch.due(model, curator.remaining, curator.remaining - keep):
@@ -255,9 +253,9 @@ class AimPlus:
             self.final_pass,
             self.growth,
             self.threshold,
-            self.patience,
             PER_COLUMN,
             batch,
             DEARER if batch > 1 else 1,
+            STRETCH if self.final_pass else Fraction(1),
             forecast.PLUS,
         )

@@ -29,11 +29,11 @@ class Annealing:
     """The options that both have, of the mechanism `who`; `again` is what the last pass is called.
 
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
-    more than so many times the expected L1 norm of noise. `patience`: after so many such rounds in
-    a row the last pass, where there is one, gets what is left. T is `rounds`, or else `per_column`
-    for each column. `batch`: how many marginals a round chooses and measures; `dearer`: what each
-    of them costs at first, in units of ρ/T. `look`: what is measured besides, after the columns.
-    The paper's are the defaults.
+    more than so many times the expected L1 norm of noise. T is `rounds`, or else `per_column` for
+    each column. `batch`: how many marginals a round chooses and measures; `dearer`: what each of
+    them costs at first, in units of ρ/T. `may_end`: the part of the budget that rounds have spent
+    before they may end. `look`: what is measured besides, after the columns. The paper's are the
+    defaults.
     """
 
     who: str
@@ -44,10 +44,10 @@ class Annealing:
     final_pass: float
     growth: int = 4
     threshold: float = 1.0
-    patience: int | None = None
     per_column: int = 16
     batch: int = 1
     dearer: int = 1
+    may_end: Fraction = Fraction(1)
     rates: forecast.Rates = forecast.ONE_A_ROUND
     look: tuple[Item, ...] = ()
 
@@ -60,10 +60,6 @@ class Annealing:
             "batch must be at least 1": (self.batch, self.batch >= 1),
             "growth must be at least 2": (self.growth, self.growth >= 2),
             "threshold must not be negative": (self.threshold, self.threshold >= 0),
-            "patience must be at least 1": (
-                self.patience,
-                self.patience is None or self.patience >= 1,
-            ),
         }
         for rule, (value, kept) in rules.items():
             if not kept:
@@ -105,10 +101,8 @@ class Annealing:
         division = self.divide(domain, workload, unit, budget)
         left, each = division.total(ROUNDS), self.first(domain, budget) * (self.batch * self.dearer)
         last = left * Fraction(self.alpha) / self.growth / self.batch
-        fewest = forecast.fewest_rounds(left, each, self.growth)
-        if division.total(self.again):
-            # Rounds of a batch may end after the first (`worthwhile.py`).
-            fewest = min(fewest, 1 if self.batch > 1 else self.patience or fewest)
+        ends = budget * self.may_end
+        fewest = forecast.fewest_rounds(ends if ends <= left else left, each, self.growth)
         return forecast.graphical(
             division.items,
             domain,
@@ -129,7 +123,6 @@ class Annealing:
             keep,
             self.growth,
             self.threshold,
-            self.patience if keep else None,
         )
 
     def first(self, domain: Domain, budget: Cost) -> Cost:

@@ -28,8 +28,7 @@ class Annealed:
     `alpha` is the part of each round that goes to measurement. The last round spends exactly what
     is left (line 8 compares with two rounds at the *new* cost), but for `keep`, which stays. A
     round taught little if the answer to what it measured moved by no more than `threshold` times
-    the expected L1 norm of its noise. After `patience` such rounds in a row none follows, and what
-    is left stays too. The paper's values are the defaults.
+    the expected L1 norm of its noise. The paper's values are the defaults.
     """
 
     first: Cost
@@ -37,23 +36,20 @@ class Annealed:
     keep: Cost | None = None
     growth: int = 4
     threshold: float = 1.0
-    patience: int | None = None
 
     def next(self, remaining: Cost, last: Round[Any] | None) -> Budget | None:
         if self.keep is not None:
             remaining -= self.keep
         if remaining <= self.first * 0:
             return None
-        each, dull = self.first, 0
+        each = self.first
         if last is not None:
             each = last.budget.select + last.budget.measure
             if _dull(last, self.threshold) >= DULL:
-                each, dull = each * self.growth, last.budget.dull + 1
-        if dull == self.patience:
-            return None
+                each *= self.growth
         if remaining <= each * 2:
             each = remaining
-        return Budget(each * (1 - self.alpha), each * self.alpha, dull)
+        return Budget(each * (1 - self.alpha), each * self.alpha)
 
 
 def _dull(last: Round[Any], threshold: float) -> float:
