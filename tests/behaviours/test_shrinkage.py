@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
+from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical import Accuracy, Observation, Zeros, estimate
 from admeasure.families.graphical.estimation.shrinkage import posterior_mean, shrunk
 from admeasure.families.graphical.estimation.statistics import combine
 from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.measurement import Measurement
 from admeasure.mechanisms import REGISTRY, build
 from admeasure.planning.mechanism import option_names
+from admeasure.queries import Marginal
 
 
 def moments(k: float, y: float, m: float) -> tuple[float, float]:
@@ -143,3 +146,29 @@ def test_every_mechanism_on_the_graphical_family_can_shrink():
         assert build(name, {"shrink": "end"}).shrink == "end"  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="shrink is one of no, end, rounds; it is 'yes'"):
         GraphicalFamily(shrink="yes")  # type: ignore[arg-type]
+
+
+def test_what_is_measured_inside_larger_marginals_is_fitted_in_a_round():
+    """Seven triples of 18 levels with noise, then a pair of one of them with the same noise: 18
+    times as precise as what its triple says of it, though a small part of all cells measured. The
+    model's pair then is off by less than 1.5 sigma a cell, where it was off by more than 3. (Of
+    324 normal errors the root mean square exceeds 1.3 with a chance of less than 1e-12.)"""
+    rng, sigma, triples = np.random.default_rng(0), 80.0, range(7)
+    names = [[f"t{t}{a}" for a in "abc"] for t in triples]
+    domain = Domain.of({name: 18 for triple in names for name in triple})
+    truth = [rng.dirichlet(np.full(18**3, 5.0)).reshape(18, 18, 18) * 1e6 for _ in triples]
+
+    def measured(columns, exact):
+        return Measurement(Marginal(columns), exact + rng.normal(0, sigma, exact.shape), sigma)
+
+    family = GraphicalFamily(shrink="rounds")
+    log = [measured(tuple(n), table) for n, table in zip(names, truth, strict=True)]
+    before = family.update(family.init(domain), log)
+    pair, exact = tuple(names[0][:2]), truth[0].sum(2)
+    after = family.update(before, [*log, measured(pair, exact)])
+
+    def off(model):
+        return float(np.sqrt(np.mean((model.marginals([pair])[0] - exact) ** 2))) / sigma
+
+    assert off(before) > 3
+    assert off(after) < 1.5

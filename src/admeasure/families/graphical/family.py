@@ -17,7 +17,13 @@ import numpy as np
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.families import Codes, ImpossibleError
-from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, estimate
+from admeasure.families.graphical.estimation.estimate import (
+    FINAL,
+    IN_LOOP,
+    IN_SHRUNK_LOOP,
+    Accuracy,
+    estimate,
+)
 from admeasure.families.graphical.estimation.shrinkage import Posteriors
 from admeasure.families.graphical.estimation.statistics import Observation
 from admeasure.families.graphical.inference.calibration import ContradictionError
@@ -141,8 +147,9 @@ class GraphicalFamily:
 
     def update(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The model of greatest entropy that fits everything measured so far."""
-        known = model.posteriors if self.shrink == "rounds" else None
-        return self._fitted(model, log, IN_LOOP, known)
+        if self.shrink == "rounds":
+            return self._fitted(model, log, IN_SHRUNK_LOOP, model.posteriors)
+        return self._fitted(model, log, IN_LOOP, None)
 
     def polished(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The same, to the accuracy of a release."""

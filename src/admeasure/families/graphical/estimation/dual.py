@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -145,17 +146,32 @@ class Dual:
         scaled = point.gradient / self._tau
         return math.sqrt(float(scaled @ scaled) / max(1, scaled.size))
 
+    def distance_measured(self, point: Point) -> float:
+        """The same over the cells of all that was measured: each marginal of the gradient in units
+        of its own noise, which by the identity of `residuals.py` counts every effect by its tau.
+
+        What a marginal inside a larger measured one says of its effect may be far finer than what
+        the larger one says. Spread over the cells of the latter it would look like little.
+        """
+        views, squared, cells = self._layout.views(point.gradient), 0.0, 0
+        for statistic, home in zip(self._statistics, self._homes_of_statistics, strict=True):
+            table = project(views[home], self._cliques[home], statistic.clique)
+            squared += float(np.vdot(table, table)) / statistic.sigma**2
+            cells += table.size
+        return math.sqrt(squared / max(1, cells))
+
     def objective(self, point: Point) -> float:
         """Half the weighted sum of squared residuals N mu - y over what was measured."""
         assert isinstance(point.curvature, Local)
-        views = self._layout.views(point.curvature.counts)
-        tables = dict(zip(self._cliques, views, strict=True))
-        value = 0.0
-        for statistic in self._statistics:
-            home = self._cliques[_first(self._holders, statistic.clique)]
-            expected = project(tables[home], home, statistic.clique)
+        views, value = self._layout.views(point.curvature.counts), 0.0
+        for statistic, home in zip(self._statistics, self._homes_of_statistics, strict=True):
+            expected = project(views[home], self._cliques[home], statistic.clique)
             value += 0.5 * float((((expected - statistic.mean) / statistic.sigma) ** 2).sum())
         return value
+
+    @cached_property
+    def _homes_of_statistics(self) -> list[int]:
+        return [_first(self._holders, statistic.clique) for statistic in self._statistics]
 
     def potentials(self, phi: np.ndarray) -> dict[Clique, np.ndarray]:
         views = self._layout.views(phi)

@@ -14,7 +14,8 @@ Reads noisy measurements and public structure only: post-processing, nothing is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -38,19 +39,25 @@ class Accuracy:
 
     `tolerance` bounds the root mean square of the dual's gradient in units of sigma; `reduction`
     stops where it has fallen to this part of what it was at the start, if that is sooner; `slack`
-    is kappa: smaller fits the measurements more closely and takes longer.
+    is kappa: smaller fits the measurements more closely and takes longer. `over`: the mean is over
+    the cells of the maximal cliques, or of all that was measured, those inside larger ones as well.
     """
 
     tolerance: float = 0.02
     iterations: int = 600
     slack: float = 0.1
     reduction: float = 0.0
+    over: Literal["cliques", "measured"] = "cliques"
 
 
 IN_LOOP = Accuracy(tolerance=0.1, iterations=60, slack=0.2, reduction=0.1)
 """Of a large table the noise is a small part of what a round learns; what to ask next does not
 depend on a model that is closer than that (docs/explanations/aim.md has errors with and
 without)."""
+IN_SHRUNK_LOOP = replace(IN_LOOP, tolerance=0.2, over="measured")
+"""Of a small marginal inside large ones that were measured with much noise, the mean over the
+cliques' cells is below the tolerance from the start: it would be measured and not fitted, and
+measured again at twice the cost."""
 FINAL = Accuracy()
 
 
@@ -107,11 +114,12 @@ def estimate(
         statistics, posteriors = shrunk(levels, statistics, zeros, total, known)
     dual = Dual(tree, statistics, zeros, total, accuracy.slack / reference_sigma)
     first = dual.evaluate(dual.initial(start))
-    enough = max(accuracy.tolerance, accuracy.reduction * dual.distance(first))
+    distance = {"cliques": dual.distance, "measured": dual.distance_measured}[accuracy.over]
+    enough = max(accuracy.tolerance, accuracy.reduction * distance(first))
     outcome = minimise(
         dual.evaluate,
         first,
-        done=lambda point: dual.distance(point) < enough,
+        done=lambda point: distance(point) < enough,
         iterations=accuracy.iterations,
     )
     point = outcome.point
