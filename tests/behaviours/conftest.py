@@ -82,19 +82,17 @@ def run_page() -> Callable[..., LocalPage]:
     return _run_page
 
 
-def _run_page(start: Path, *, files: int | None = None) -> LocalPage:
-    """Start one and be let in; `files` is the most that it may have open."""
+def _run_page(start: Path, *, files: int | None = None, patience: float = 0.0) -> LocalPage:
+    """Start one and be let in; `files` is the most that it may have open, `patience` the seconds
+    that the head of a request may take where that is not the page's own."""
     folder = start / "work"
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "admeasure.cli",
-        "ui",
-        "--no-browser",
-        "--folder",
-        str(folder),
-    ]
+    command = [sys.executable, "-P"]
+    if patience:
+        told = f"Path({str(folder)!r}), 0, browser=False, patience={patience}"
+        program = f"from pathlib import Path\nfrom admeasure.cli.ui import serve\nserve({told})"
+        command += ["-c", program]
+    else:
+        command += ["-m", "admeasure.cli", "ui", "--no-browser", "--folder", str(folder)]
 
     def limit() -> None:
         if files is not None:

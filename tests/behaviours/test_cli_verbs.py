@@ -9,12 +9,15 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from admeasure.cli.app import command
 from admeasure.cli.run import run
 from admeasure.errors import SchemaError
 from admeasure.evaluation import NOT_PRIVATE
@@ -104,6 +107,24 @@ def test_help_ends_well_and_names_what_there_is(argv: list[str], capsys: Said) -
     assert "Usage: admeasure" in said
     if len(argv) < 2:
         assert all(verb in said for verb in VERBS)
+
+
+def every_command(parser: Any = None, *path: str) -> Iterator[tuple[str, ...]]:
+    """`()` for the program itself, then each verb, and those below a verb."""
+    parser = parser or command()
+    yield path
+    for name, below in getattr(parser, "commands", {}).items():
+        yield from every_command(below, *path, name)
+
+
+@pytest.mark.parametrize("path", list(every_command()), ids=" ".join)
+def test_a_mistake_in_the_arguments_points_to_the_help_of_its_verb(
+    path: tuple[str, ...], capsys: Said
+) -> None:
+    assert run([*path, "--nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"See `{' '.join(('admeasure', *path))} --help`.\n")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", [[], ["fit"], ["ledger"], ["ledger", "show"]])

@@ -84,6 +84,14 @@ def test_the_whole_path_from_table_to_answers(open_tab: Open, server: Any) -> No
         """() => /--certify 0.1/.test(document.querySelector('#code-command').textContent)
             && /whole path/.test(document.querySelector('#code-command').textContent)"""
     )
+    for mistake in ("much", ""):
+        page.fill("#epsilon", mistake)
+        page.wait_for_selector("#code-command.soft")
+        assert page.inner_text("#code-command") == "The form is not complete yet."
+        assert page.inner_text("#code-python") == "The form is not complete yet."
+        page.fill("#epsilon", "1")
+        page.wait_for_selector("#code-command:not(.soft)")
+        assert "admeasure plan" in page.inner_text("#code-command")
     start(page)
     finished(page)
 

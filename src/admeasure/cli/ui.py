@@ -7,12 +7,14 @@ import os
 import socket
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.terminal.console import note, say
 
 
-def serve(folder: Path, port: int, *, browser: bool) -> None:
+def serve(folder: Path, port: int, *, browser: bool, **settings: Any) -> None:
+    """Until Ctrl-C; `settings` are those of `web.server.server`."""
     try:
         from admeasure.web.app import make_app
         from admeasure.web.server import server
@@ -43,6 +45,6 @@ def serve(folder: Path, port: int, *, browser: bool) -> None:
         if browser:  # by the file: what a browser is started with, every user can see
             webbrowser.open(entrance.file.as_uri())
         with contextlib.suppress(KeyboardInterrupt):  # the ordinary way to end it
-            server(app).run(sockets=[bound])
+            server(app, **settings).run(sockets=[bound])
     finally:
         entrance.close()

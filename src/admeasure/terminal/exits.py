@@ -106,7 +106,8 @@ def _failed(error: Exception, argv: Sequence[str]) -> int:
     if type(error).__name__ == "Abort":
         return _interrupted("")
     if hasattr(error, "format_message"):  # the parser's own errors, whichever click it is built on
-        return tell(f"{_parser_message(error)} See `admeasure --help`.", ExitCode.USAGE)
+        verb = getattr(getattr(error, "ctx", None), "command_path", "admeasure")
+        return tell(f"{_parser_message(error)} See `{verb} --help`.", ExitCode.USAGE)
     return tell(
         f"unexpected {type(error).__name__}. This is a fault of admeasure, please report it. "
         "ADMEASURE_DEBUG=1 shows where it came from; what it shows may hold private values.",

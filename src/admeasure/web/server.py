@@ -9,7 +9,7 @@ limited where it is read (`app.py`), after the guard has let it in.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -25,6 +25,7 @@ BACKLOG = 128
 class Connection(H11Protocol):
     """A connection that must not wait for long."""
 
+    patience: ClassVar[float] = HEAD_SECONDS
     _late: asyncio.TimerHandle | None = None
     _since = 0.0
 
@@ -59,7 +60,7 @@ class Connection(H11Protocol):
     def _wait(self) -> None:
         self._stop_waiting()
         self._since = self.loop.time()
-        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        self._late = self.loop.call_later(self.patience, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._late is not None:
@@ -71,12 +72,16 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
-def server(app: ASGIApp, **settings: Any) -> uvicorn.Server:
-    """A server for one person."""
+def server(app: ASGIApp, patience: float = HEAD_SECONDS, **settings: Any) -> uvicorn.Server:
+    """A server for one person; `patience` is how many seconds the head of a request may take."""
+
+    class Patient(Connection): ...
+
+    Patient.patience = patience
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Connection,
+            http=Patient,
             ws="none",
             lifespan="off",
             backlog=BACKLOG,

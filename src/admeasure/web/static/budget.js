@@ -93,6 +93,7 @@ function meaning() {
 const planNow = queued(async () => {
   const asked = budget();
   if (!asked.epsilon.trim()) {
+    code(null);
     say("Nothing is spent yet.");
     $("#plan-problem").textContent = "";
     $("#plan").replaceChildren(make("p", { class: "soft" }, "Choose epsilon to see it."));
@@ -105,6 +106,7 @@ const planNow = queued(async () => {
   if (found.error) {
     $("#plan").replaceChildren();
     $("#summary").textContent = ""; // it was of the plan before
+    code(null);
     say("This cannot be run.");
     return;
   }

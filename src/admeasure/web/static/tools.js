@@ -88,10 +88,13 @@ export function alarm(text) {
   place.hidden = !text;
 }
 
+// The same as a command and in Python; nothing where the form has no meaning, for what was there is of another form.
 export function code(found) {
-  if (!found) return;
-  $("#code-command").textContent = found.command;
-  $("#code-python").textContent = found.python;
+  for (const kind of ["command", "python"]) {
+    const place = $(`#code-${kind}`);
+    place.textContent = found ? found[kind] : "The form is not complete yet.";
+    place.classList.toggle("soft", !found);
+  }
 }
 
 export const whole = (x) => Math.round(x).toLocaleString("en-GB");

@@ -87,6 +87,7 @@ const saveNow = queued(async () => {
   $("#next").setAttribute("aria-disabled", String(Boolean(found.error)));
   if (found.error) {
     $("#preview").replaceChildren();
+    code(null);
     $("#saved").textContent = "Not kept yet.";
     return;
   }
