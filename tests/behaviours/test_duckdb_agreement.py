@@ -141,6 +141,14 @@ specs = st.one_of(
     st.lists(texts, min_size=1, max_size=12, unique=True).map(
         lambda e: {"type": "string", "enum": tuple(e)}
     ),
+    # Codes of a hierarchy: two groups, of which one also has its first code as a level.
+    st.lists(texts, min_size=3, max_size=12, unique=True).map(
+        lambda e: {
+            "type": "string",
+            "enum": ("group 1", e[2], "group 0"),
+            "levels_of": {text: f"group {i % 2}" for i, text in enumerate(e)},
+        }
+    ),
     st.just({"type": "boolean"}),
 )
 kinds = {

@@ -25,7 +25,7 @@ from admeasure.web import actions, asking, budget
 from admeasure.web.checking import checked
 from admeasure.web.conditions import selection_of, text_of
 from admeasure.web.estimate import estimate
-from admeasure.web.forms import document_of, empty_form, form_of
+from admeasure.web.forms import document_of, empty_form, form_of, relations_in_words
 from admeasure.web.workspace import Stale, Workspace
 from admeasure.workload.questions import parse_questions
 
@@ -287,6 +287,22 @@ def test_what_the_form_does_not_show_is_kept():
     )
     found, problems = checked(form_of(tomllib.loads(listed.dumps()), [("a", ""), ("b", "")]))
     assert found == listed, problems
+
+
+@pytest.mark.parametrize("enum", ["", 'enum = "private"\n', 'enum = ["g", "b"]\n'])
+def test_a_hierarchy_is_kept_and_said_in_words(enum):
+    text = (
+        '[table]\nname = "t"\n[privacy]\nunit = "p"\n[[column]]\nname = "icd"\ntype = "string"\n'
+        f'strip = true\nlevels_of = {{a = "g", b = "g"}}\n{enum}'
+    )
+    form = form_of(tomllib.loads(text), [("icd", "")])
+    found, problems = checked(form)
+    assert found == Schema.loads(text), problems
+    (said,) = relations_in_words(form)
+    assert "icd has codes in a public hierarchy" in said["text"]
+    damaged = form_of(tomllib.loads(text.replace('{a = "g", b = "g"}', "7")), [("icd", "")])
+    relations_in_words(damaged)
+    assert checked(damaged)[0] is None
 
 
 def test_a_kept_field_of_another_type_is_left_out():

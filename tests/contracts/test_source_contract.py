@@ -293,6 +293,27 @@ def test_names_and_categories_may_hold_anything(make: Make):
         assert found.tolist() == np.bincount(codes[name], minlength=len(enum)).tolist()
 
 
+def test_codes_are_counted_in_the_level_of_their_nearest_group(make: Make):
+    codes = [f"{chapter}{code}" for chapter in "ABC" for code in range(40)]
+    levels_of = {code: code[0] for code in codes} | {"A": "all", "B": "all", "C": "all"}
+    levels = ["B", "C7", "all", "A3"]
+    icd = {"name": "icd", "type": "string", "enum": levels, "levels_of": levels_of}
+    document = {"table": {"name": "stays"}, "privacy": {"unit": "person"}}
+    columns = [{**icd, "missing_values": ["?"]}, {"name": "b", "type": "boolean"}]
+    schema = Schema.model_validate({**document, "column": columns})
+    rng = np.random.default_rng(0)
+    values = [[*codes, "?", None][i] for i in rng.integers(0, len(codes) + 2, 500)]
+
+    def place(code: str | None) -> int:
+        if code is None or code == "?":
+            return 4
+        return levels.index(code) if code in levels else {"B": 0}.get(code[0], 2)
+
+    table = {"icd": values, "b": [True] * len(values)}
+    (found,) = make(table, schema).counts([("icd",)])
+    assert found.tolist() == np.bincount([place(v) for v in values], minlength=5).tolist()
+
+
 def test_a_marginal_too_large_for_memory_is_refused_before_it_is_counted(make: Make):
     names = [f"c{i}" for i in range(8)]
     schema = Schema.coded("wide", dict.fromkeys(names, 5000))

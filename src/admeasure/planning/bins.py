@@ -85,11 +85,16 @@ class PrivateBins:
 
     def bins(self, curator: Curator, rows: float) -> int:
         """K: so many that a cell of a pair of columns with as many bins each stands out of the
-        noise, if half of what the mechanism has is divided among pairs, one for each column."""
-        left = curator.budget.without_delta * (1 - self.share) / (2 * len(curator.domain))
-        sigma = left.sigma(curator.unit.rows_changed * curator.unit.max_rows)
-        wanted = math.sqrt(max(0.0, rows) / (PAIR * sigma))
+        noise."""
+        wanted = math.sqrt(max(0.0, rows) / (PAIR * pair_sigma(curator, self.share)))
         return int(min(max(wanted, FEWEST_BINS), (MOST_BINS - 1) // 2))
 
     def note(self, names: str) -> str:
         return NOTE.format(names=names)
+
+
+def pair_sigma(curator: Curator, share: Fraction) -> float:
+    """The noise of a pair of columns, if half of what the mechanism has besides this share is
+    divided among pairs, one for each column."""
+    left = curator.budget.without_delta * (1 - share) / (2 * len(curator.domain))
+    return left.sigma(curator.unit.rows_changed * curator.unit.max_rows)

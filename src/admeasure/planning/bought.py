@@ -19,6 +19,7 @@ from admeasure.planning import certified
 from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
 from admeasure.planning.division import Item
+from admeasure.planning.groups import PrivateGroups
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.planning.purchase import Purchase
 from admeasure.privacy.cost import Cost, budget_of, in_decimal
@@ -63,7 +64,7 @@ class Private(Protocol):
         ...
 
 
-PRIVATE: tuple[Private, ...] = (PrivateBins(), PrivateCategories())
+PRIVATE: tuple[Private, ...] = (PrivateBins(), PrivateGroups(), PrivateCategories())
 
 
 def budget(schema: Schema, epsilon: float, delta: float) -> Cost:

@@ -35,7 +35,7 @@ class PrivateCategories:
     delta_share: Fraction = Fraction(1, 10)
 
     def sells(self, column: Column) -> bool:
-        return isinstance(column, StringColumn)
+        return column.is_sought
 
     def item(self, column: Column, schema: Schema, cost: Cost) -> Item:
         levels = FoundLevels(column.name)

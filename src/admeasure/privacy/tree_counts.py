@@ -1,4 +1,5 @@
-"""The counts of every node of a tree over a column's leaves, from which private bins are cut."""
+"""The counts of every node of a tree over a column's leaves, from which its levels are cut: private
+bins, or levels of a hierarchy."""
 
 from __future__ import annotations
 
@@ -27,19 +28,20 @@ class TreeCounts:
     it. A row that is `other` or missing lies in no node, and moves less. Charged: what the noise
     costs for this bound.
 
-    The bins follow from the noisy counts alone and so cost nothing more. They depend on this very
+    The levels follow from the noisy counts alone and so cost nothing more. They depend on this very
     noise: no bound on an error is claimed from these counts (`analyses` has intervals from them, by
-    their scale, that are measured to hold), and what is measured on the bins later has noise of its
-    own. It is a statistic and no measurement of a run's log: the release's
-    domain has no such cells.
+    their scale, that are measured to hold), and what is measured on the levels later has noise of
+    its own. It is a statistic and no measurement of a run's log: the release's domain has no such
+    cells.
     """
 
     column: str
     domain: Domain
     levels: tuple[np.ndarray, ...]
+    cut_into: str = "bins"
 
     def __str__(self) -> str:
-        return f"counts of a tree over {self.column}, for its bins"
+        return f"counts of a tree over {self.column}, for its {self.cut_into}"
 
     @property
     def marginals(self) -> Sequence[Columns]:

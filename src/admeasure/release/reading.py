@@ -111,11 +111,11 @@ def read_inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]
     for i, column in enumerate(schema.columns):
         if f"starts{i}" in arrays:
             counts, sigma = arrays.get(f"counts{i}"), arrays.get(f"sigma{i}", np.zeros(()))
-            sound = sigma.shape == () and sigma.dtype == np.float64 and column.grid is not None
+            sound = sigma.shape == () and sigma.dtype == np.float64
             inside = Inside(
                 arrays[f"starts{i}"], arrays[f"shares{i}"], counts, float(sigma) if sound else 0.0
             )
-            if not (sound and column.grid is not None and inside.fits(column.grid)):
+            if not (sound and column.fits(inside)):
                 raise ReleaseError(f"{store.INSIDE} does not fit the schema of its release.")
             found[column.name] = inside
     return found

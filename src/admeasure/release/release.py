@@ -25,6 +25,7 @@ from admeasure.queries import Marginal, Query, to_record
 from admeasure.queries.query import suggest
 from admeasure.release import store, writing
 from admeasure.release.conditional import Like, chosen
+from admeasure.release.counts import answer_counts
 from admeasure.release.display import Counts, release_html
 from admeasure.release.drawing import draw, searches
 from admeasure.release.reading import ERRORS, parts
@@ -221,7 +222,7 @@ class Release:
             (answer,) = self.answer([questions], confidence=confidence)
             return answer
         counts = [self._question(q) for q in questions if not isinstance(q, ColumnStatistic)]
-        found = iter(self.evidence.answers(counts, confidence) if counts else [])
+        found = answer_counts(self, counts, confidence)
         return [
             answer_statistic(self, q, confidence) if isinstance(q, ColumnStatistic) else next(found)
             for q in questions

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
+import numpy as np
 from pydantic import (
     Field,
     ValidatorFunctionWrapHandler,
@@ -17,9 +19,10 @@ from pydantic import (
 
 from admeasure.errors import SchemaError
 from admeasure.schema import values
-from admeasure.schema.column import CODEBOOK, PRIVATE, Column
+from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column
 from admeasure.schema.forms import LetterForm, WordForm
 from admeasure.schema.found_levels import MOST_FOUND, with_levels
+from admeasure.schema.hierarchy import Hierarchy, hierarchy_problems, most_levels
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
@@ -112,20 +115,36 @@ class BooleanColumn(Column):
 
 
 class StringColumn(Column):
-    """Categories, compared exactly unless told otherwise."""
+    """Categories, compared exactly unless told otherwise. With a hierarchy (`levels_of`) the table
+    holds its codes, and a level is a code or a group of them."""
 
     type: Literal["string"]
     strip: Annotated[bool, Field(description="Spaces around a text are no part of it.")] = False
     ignore_case: Annotated[bool, Field(description="`a` and `A` are the same.")] = False
     enum: Categories | None = None
+    levels_of: Annotated[
+        dict[str, str] | None,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "object", "additionalProperties": {"type": "string"}},
+                    {"type": "string", "description": "A CSV file: codes, then their groups."},
+                ],
+                "description": "The group of each code, and of each group.",
+            }
+        ),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
     def _with_a_rest(cls, fields: Any) -> Any:
-        """What is not found is `other`."""
-        if isinstance(fields, Mapping) and fields.get("enum") == PRIVATE:
-            return {"other": True, **fields}
-        return fields
+        """What is not found is `other`. Levels of a hierarchy are found unless they are given, and
+        no code of it is left over."""
+        if not isinstance(fields, Mapping):
+            return fields
+        if fields.get("levels_of") is not None:
+            return {**fields, "enum": fields.get("enum") or PRIVATE}
+        return {"other": True, **fields} if fields.get("enum") == PRIVATE else fields
 
     @property
     def is_open(self) -> bool:
@@ -133,23 +152,68 @@ class StringColumn(Column):
 
     @property
     def is_sought(self) -> bool:
-        return self.is_open
+        return self.is_open and self.levels_of is None
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy | None:
+        """The tree of a column that has `levels_of`."""
+        return None if self.levels_of is None else Hierarchy(self.levels_of)
 
     def as_read(self) -> Column:
-        return with_levels(self, ()) if self.is_open else self
+        if not self.is_open:
+            return self
+        return with_levels(self, ()) if self.hierarchy is None else self._by_code
+
+    @cached_property
+    def _by_code(self) -> StringColumn:
+        assert self.hierarchy is not None
+        return self._changed(enum=self.hierarchy.leaves, levels_of=None)
+
+    def cut(self, levels: Sequence[str]) -> StringColumn:
+        """The column with names of its hierarchy as levels."""
+        return self._changed(enum=tuple(levels))
+
+    def _changed(self, **fields: Any) -> StringColumn:
+        known = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_validate({**known, **fields})
 
     @property
     def regular(self) -> int:
-        return MOST_FOUND if self.is_open else len(self.listed)
+        if not self.is_open:
+            return len(self.listed)
+        return MOST_FOUND if self.hierarchy is None else most_levels(self.hierarchy)
 
     def regular_label(self, code: int) -> str:
-        return self.listed[code]
+        name = self.listed[code]
+        if self.hierarchy is None or self.of_held is None:
+            return name
+        first, end = self.hierarchy.spans[name]
+        return name if (self.of_held[first:end] == code).all() else f"{name} (rest)"
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        return self.listed if self.hierarchy is None else self.hierarchy.leaves
+
+    @cached_property
+    def of_held(self) -> np.ndarray | None:
+        return None if self.hierarchy is None else self.hierarchy.of_leaves(self.listed)
 
     @property
     def listed(self) -> tuple[str, ...]:
         if self.is_open:
             self._refuse_open()
         return self.enum or ()
+
+    def span_of(self, value: object) -> tuple[int, int] | None:
+        text = Reads.TEXT.reader(value) if isinstance(value, str | int | datetime.date) else None
+        if self.hierarchy is None or text is None:
+            return None
+        place = self._places.get(self._key(text))
+        return self.hierarchy.spans.get(text) if place is None else (place, place + 1)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {self._key(text): place for place, text in enumerate(self.held)}
 
     spelling_fields: ClassVar[str] = "`strip = true`, `ignore_case = true`"
 
@@ -163,7 +227,7 @@ class StringColumn(Column):
     def form(self) -> LetterForm | None:
         if not self.strip and not self.ignore_case:
             return None
-        texts = (*self.listed, *(self.missing_values or ()))
+        texts = (*self.held, *(self.missing_values or ()))
         return LetterForm.of(texts, strip=self.strip, ignore_case=self.ignore_case)
 
     def _key(self, text: str) -> str:
@@ -172,7 +236,11 @@ class StringColumn(Column):
 
     @cached_property
     def index(self) -> dict[str, int]:
-        return {self._key(value): code for code, value in enumerate(self.listed)}
+        """The code of each text that a table can hold, in the order of the codes."""
+        if self.of_held is None:
+            return {self._key(value): code for code, value in enumerate(self.listed)}
+        ascending = np.argsort(self.of_held, kind="stable").tolist()
+        return {self._key(self.held[i]): int(self.of_held[i]) for i in ascending}
 
     def _refuse_open(self) -> NoReturn:
         raise SchemaError(
@@ -216,6 +284,9 @@ class StringColumn(Column):
         if self.enum is None:
             yield f"has no enum. Add `enum = […]` to the schema, {CODEBOOK}"
             return
+        if self.hierarchy is not None:
+            yield from self._hierarchy_problems(self.hierarchy)
+            return
         if self.is_open:
             if not self.other:
                 yield "has private levels, and what is not found is `other`. Remove `other = false`"
@@ -223,10 +294,22 @@ class StringColumn(Column):
         if not self.enum and not self.other:
             yield f"has an empty enum. Add its levels, {CODEBOOK}"
             return
-        if len(self.index) < len(self.enum):
+        yield from self._text_problems(self.enum, "an enum")
+
+    def _text_problems(self, texts: Sequence[str], listed: str) -> Iterator[str]:
+        """What is wrong with the texts that a table can hold, which stand in the field `listed`."""
+        keys = {self._key(text) for text in texts}
+        if len(keys) < len(texts):
             same = ", but for spaces or case" if self.form is not None else ""
-            yield f"has an enum that repeats a value{same}. Write each value once"
-        both = sorted({text for text in self.missing_values or () if self._key(text) in self.index})
+            yield f"has {listed} that repeats a value{same}. Write each value once"
+        both = sorted({text for text in self.missing_values or () if self._key(text) in keys})
         if both:
-            yield f"has {quoted(both[0])} in both enum and missing_values. Keep one of them"
+            field = listed.split()[-1]
+            yield f"has {quoted(both[0])} in both {field} and missing_values. Keep one of them"
         yield from super().problems()
+
+    def _hierarchy_problems(self, hierarchy: Hierarchy) -> Iterator[str]:
+        found = list(hierarchy_problems(hierarchy.parents, MAX_LEVELS - 2))
+        if not found and self.enum != PRIVATE:
+            found += hierarchy.cut_problems(self.enum or ())
+        yield from found or self._text_problems(hierarchy.leaves, "a levels_of")

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from admeasure.schema import select, values
 from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.inside import Inside
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Reads, Rules
 from admeasure.schema.storage import Storage, storage_of_plain
@@ -126,6 +127,27 @@ class Column(Part):
     @property
     def listed(self) -> Sequence[Any] | None:
         """The value of each regular level, of a column whose levels are single values."""
+        return None
+
+    @property
+    def held(self) -> Sequence[Any] | None:
+        """The values that a table can hold, of a column that lists them."""
+        return self.listed
+
+    @cached_property
+    def of_held(self) -> np.ndarray | None:
+        """The level of each value of `held`, of a column whose levels may hold several."""
+        return None
+
+    def fits(self, inside: Inside) -> bool:
+        """Whether this says how values lie inside the levels of the column, and is sound."""
+        if self.of_held is not None:
+            return inside.fits_leaves(len(self.of_held))
+        return self.grid is not None and inside.fits(self.grid)
+
+    def span_of(self, value: object) -> tuple[int, int] | None:
+        """Of a column with a hierarchy, the first of the values of `held` that a code or a group
+        stands for, and the one after the last; None for what is neither."""
         return None
 
     @cached_property

@@ -1,11 +1,11 @@
 """Codes back to values.
 
-A category is itself; a whole number, a number or a day is drawn within its bin, by the generator
-given: uniformly, or as the shares of finer leaves say where these are known. `missing` becomes
-None. `other` becomes the text "other" in string columns and None in the rest, since no value stands
-for it. Where a column has a level that becomes None, its array holds Python objects; else it has
-the type's own storage. Nothing here reads the private table: decoding is post-processing of
-whatever made the codes.
+A category is itself; a whole number, a number or a day is drawn within its bin, and a code of a
+hierarchy within its level, by the generator given: uniformly, or as the shares of finer leaves say
+where these are known. `missing` becomes None. `other` becomes the text "other" in string columns
+and None in the rest, since no value stands for it. Where a column has a level that becomes None,
+its array holds Python objects; else it has the type's own storage. Nothing here reads the private
+table: decoding is post-processing of whatever made the codes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from admeasure.schema.column import Column
 from admeasure.schema.difference import added_back
 from admeasure.schema.grid import OrdinalGrid, RealGrid
+from admeasure.schema.hierarchy import draw_leaves, parts_of_levels
 from admeasure.schema.in_order import put_in_order
 from admeasure.schema.inside import Inside
 from admeasure.schema.model import Schema
@@ -64,21 +65,37 @@ def decode_column(
     codes = codes.astype(np.int64)
     if len(codes) and not (codes.min() >= 0 and codes.max() < column.levels):
         raise ValueError(f"codes of column {column.name!r} go outside 0 … {column.levels - 1}")
-    grid = column.grid
+    grid, regular = column.grid, codes < column.regular
+    if column.of_held is not None:
+        codes = _drawn_leaves(column.of_held, codes, regular, rng, inside)
     if grid is None:
         return _level_values(column)[codes]
-    regular = codes < column.regular
     draw = grid.draw if inside is None else partial(inside.draw, grid)
     return _drawn(column, grid, draw(np.where(regular, codes, 0), rng), regular)
 
 
+def _drawn_leaves(
+    of_leaves: np.ndarray,
+    codes: np.ndarray,
+    regular: np.ndarray,
+    rng: np.random.Generator,
+    inside: Inside | None,
+) -> np.ndarray:
+    """The place in `Column.held` of a value of each regular level; the other levels are after."""
+    parts = parts_of_levels(of_leaves, None if inside is None else inside.shares)
+    found = codes - of_leaves.max() - 1 + len(of_leaves)
+    found[regular] = draw_leaves(of_leaves, parts, codes[regular], rng)
+    return found
+
+
 def _level_values(column: Column) -> np.ndarray:
-    """One value a level, for columns whose levels are single values."""
-    values: list[Any] = list(column.listed or ())
+    """The values that a table can hold, of a column that lists them, and what its other levels
+    become."""
+    values: list[Any] = list(column.held or ())
     texts = column.type == "string"
     values += [OTHER if texts else None] * column.other
     values += [None] * (column.missing_values is not None)
-    return _objects(values) if texts or len(values) > column.regular else np.array(values)
+    return _objects(values) if texts or column.levels > column.regular else np.array(values)
 
 
 def _drawn(

@@ -24,6 +24,7 @@ _HEADER = """\
 # Delete the [[column]] of what cannot be released or nobody asks for: identifiers, free texts.
 # Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
 # Categories that no codebook lists: enum = "private" finds those that some hundred rows have.
+# Codes with a public hierarchy (diagnoses, occupations): levels_of = "codes.csv", code to group.
 # Times of the day have no type: list them (enum), or make hours of them in the table.
 # Where one {unit} may have several rows, add unit_column = "…" under [privacy]: the column that
 # tells whose row it is. It needs no [[column]].

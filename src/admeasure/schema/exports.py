@@ -78,8 +78,8 @@ def _constraints(column: Column) -> Document:
         value = getattr(column, bound, None)
         if value is not None:
             limits[bound] = column.spelled(value) if column.type == "date" else value
-    if column.type == "string" and column.listed is not None and not column.other:
-        limits["enum"] = list(column.listed)
+    if column.type == "string" and column.held is not None and not column.other:
+        limits["enum"] = list(column.held)
     elif column.type == "integer" and getattr(column, "enum", None):
         limits = {"enum": list(getattr(column, "enum", ()))}
     if column.missing_values is None and not column.other:

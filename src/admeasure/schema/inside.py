@@ -1,4 +1,5 @@
-"""How values lie inside bins: the shares of finer leaves, from which values are drawn back.
+"""How values lie inside bins, or codes inside levels of a hierarchy: the shares of finer leaves,
+from which values are drawn back.
 
 Private bins are cut from leaves whose noisy counts were bought; their shares are kept in a release
 and may be published like all that follows from them. So a heap (40 hours, a round sum, zero) stays
@@ -31,7 +32,7 @@ class Inside:
     how much of the column each has, in any unit. Bins begin where leaves do. `counts`: of rows in
     each leaf by least squares, without bias and therefore also below zero, where every node of
     `leaves.hierarchy` was counted with noise of scale `sigma`; None in releases from before these
-    were kept."""
+    were kept. Leaves of a hierarchy of codes begin at 0, 1, …."""
 
     starts: np.ndarray
     shares: np.ndarray
@@ -40,20 +41,31 @@ class Inside:
 
     def fits(self, grid: OrdinalGrid | RealGrid) -> bool:
         """Whether these are sound, and leaves of that grid."""
-        starts, shares = self.starts, self.shares
+        starts = self.starts
         whole = starts.dtype == np.int64 and isinstance(grid, OrdinalGrid)
         real = starts.dtype == np.float64 and isinstance(grid, RealGrid)
         return bool(
             (whole or real)
-            and shares.dtype == np.float64
-            and starts.ndim == 1
-            and starts.shape == shares.shape != (0,)
-            and np.isfinite(shares).all()
-            and (shares >= 0).all()
+            and self._is_sound()
             and (starts[:-1] < starts[1:]).all()
             and starts[-1] <= grid.high
             and np.isin(grid.starts, starts).all()
             and starts[0] == grid.low
+        )
+
+    def fits_leaves(self, leaves: int) -> bool:
+        """Whether these are sound, and of so many codes of a hierarchy."""
+        whole = self.starts.dtype == np.int64
+        return whole and self._is_sound() and np.array_equal(self.starts, np.arange(leaves))
+
+    def _is_sound(self) -> bool:
+        shares = self.shares
+        return bool(
+            shares.dtype == np.float64
+            and self.starts.ndim == 1
+            and self.starts.shape == shares.shape != (0,)
+            and np.isfinite(shares).all()
+            and (shares >= 0).all()
             and (self.counts is None or self._counted(self.counts))
         )
 

@@ -164,7 +164,7 @@ class Schema(Part):
         found = [c for c in self.open_columns if c.name in set(names)]
         if not found:
             return None
-        levels = any(c.is_sought for c in found)
+        levels = any(c.type == "string" for c in found)
         what, known = (
             ("levels", "`enum = […]`") if levels else ("bins", "`bins = …`, `edges = […]`")
         )

@@ -23,9 +23,12 @@ from admeasure.schema.ordered import DateColumn, Ordered
 
 
 def recoding(fine: Column, coarse: Column) -> np.ndarray:
-    """For each code of a column on the fine grid the code of the same column in bins."""
-    assert coarse.grid is not None
-    codes = coarse.grid.place_all(_starts(fine)).tolist()
+    """For each code of a column as it was read the code of the same column in bins, or in levels of
+    its hierarchy."""
+    if coarse.grid is None:
+        codes = [coarse.code_of(value) for value in fine.listed or ()]
+    else:
+        codes = coarse.grid.place_all(_starts(fine)).tolist()
     codes += [coarse.other_code] if fine.other else []
     codes += [coarse.missing_code] if fine.missing_values is not None else []
     return np.array(codes, dtype=np.int64)

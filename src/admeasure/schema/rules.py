@@ -93,8 +93,9 @@ class Reads(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Levels that are single values. An entry has a code, or a `Refusal` where it is listed as
-    missing; `absent` is what any other value is. The codes are 0, 1, … in order, refusals last."""
+    """Levels that are listed values. An entry has a code, or a `Refusal` where it is listed as
+    missing; `absent` is what any other value is. The codes ascend from 0, each for one entry or
+    several, and refusals are last."""
 
     entries: Mapping[Any, int]
     absent: Refusal

@@ -4,7 +4,7 @@ A selection is a value, a list of selections, a range `{from = …, to = …}` w
 or `{level = "other"}` / `{level = "missing"}`. Values are raw values, read as the table's values
 are. A selection must consist of whole levels: one that cuts through a bin is refused with the bin's
 edges, which are public. In a number column a range that ends on an edge includes the bin below that
-edge and not the bin above.
+edge and not the bin above. In a column with a hierarchy a value is one of its codes or groups.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from admeasure.errors import SchemaError
 from admeasure.schema.grid import PartlyCovered, RealGrid
+from admeasure.schema.portion import Portion
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Reads
 from admeasure.schema.storage import Storage
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 def codes_of(column: Column, selection: object) -> np.ndarray:
     """The sorted, distinct codes of a selection, as int64; a `SchemaError` says what is wrong."""
+    if column.of_held is not None:
+        return _whole(column, portion_of(column, selection))
     if isinstance(selection, (list, tuple, set, frozenset)):
         if not selection:
             raise _wrong(column, "an empty list", "Name at least one value")
@@ -37,6 +40,35 @@ def codes_of(column: Column, selection: object) -> np.ndarray:
     if isinstance(selection, Mapping):
         return _of_mapping(column, selection)
     return _of_value(column, selection)
+
+
+def portion_of(column: Column, selection: object) -> Portion:
+    """What a selection takes of a column with a hierarchy."""
+    assert column.held is not None
+    held, besides = np.zeros(len(column.held), dtype=bool), np.zeros(0, dtype=np.int64)
+    several = isinstance(selection, (list, tuple, set, frozenset))
+    if several and not selection:
+        raise _wrong(column, "an empty list", "Name at least one value")
+    for one in selection if several else (selection,):
+        span = None if isinstance(one, Mapping) else column.span_of(one)
+        if span is not None:
+            held[slice(*span)] = True
+        else:
+            found = _of_mapping(column, one) if isinstance(one, Mapping) else _of_value(column, one)
+            besides = np.union1d(besides, found)
+    return Portion(column, held, besides)
+
+
+def _whole(column: Column, portion: Portion) -> np.ndarray:
+    if not portion.is_whole:
+        code = int(np.setdiff1d(portion.touched, portion.covered)[0])
+        raise _wrong(
+            column,
+            f"a part of the level {quoted(column.regular_label(code))}",
+            "Ask for whole levels, or count sampled rows; questions that are written with `where` "
+            "may also name codes inside of levels",
+        )
+    return portion.touched
 
 
 def _of_mapping(column: Column, selection: Mapping[Any, Any]) -> np.ndarray:
@@ -95,10 +127,17 @@ def _known(column: Column, value: object) -> object:
 def _advice(column: Column, value: object, code: int) -> str:
     if code == Refusal.OUTSIDE:
         return f"It is outside {column.bounds_text}"
-    near = difflib.get_close_matches(str(value), column.labels, n=1) if column.grid is None else []
+    near = difflib.get_close_matches(str(value), _known_texts(column), n=1)
     if near:
         return f"It is not a level; did you mean {quoted(near[0])}?"
     return f"It is not a level of this column, whose type is {column.type}"
+
+
+def _known_texts(column: Column) -> list[str]:
+    """The texts that a value may be meant to be."""
+    if column.of_held is not None:
+        return [*map(str, column.listed or ()), *map(str, column.held or ())]
+    return list(column.labels) if column.grid is None else []
 
 
 def _end(column: Column, value: object) -> float:

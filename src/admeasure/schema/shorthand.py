@@ -7,6 +7,7 @@ schema, and every release, holds each column whole.
     like = "diag"                    # the fields of another column; what stands here goes before
     ready = "us-state"               # the fields of a ready block (admeasure.schema.ready)
     enum_file = "wards.txt"          # beside the schema file: one value a line, or a CSV file
+    levels_of = "icd10.csv"          # likewise: a CSV file of codes and their groups
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import csv
 import difflib
 import io
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,11 @@ MOST_ENTRIES = 10_000_000
 """Of all enums together: a small file must not ask for more than there is memory."""
 
 _OWN = {"name", "names", "title", "description"}
-_LEVELS = {"enum", "enum_file", "edges", "bins", "minimum", "maximum"}
+_LEVELS = {"enum", "enum_file", "levels_of", "edges", "bins", "minimum", "maximum"}
 _INSTEAD = {
     "enum": _LEVELS,
     "enum_file": _LEVELS,
+    "levels_of": _LEVELS,
     "edges": _LEVELS,
     "bins": {"edges", "enum", "enum_file"},
     "ready": _LEVELS | {"type", "ready"},
@@ -64,8 +67,8 @@ def written_out(document: Mapping[str, Any], folder: Path | None) -> dict[str, A
         for one in several:
             whole = _whole(one, named, folder, ())
             made.append(whole)
-            enum = whole.get("enum")
-            entries += len(enum) if isinstance(enum, list) else 0
+            lists = (whole.get(field) for field in ("enum", "levels_of"))
+            entries += sum(len(one) for one in lists if isinstance(one, list | dict))
             if entries > MOST_ENTRIES:
                 raise SchemaError(
                     f"The lists of all columns together have more than {MOST_ENTRIES:,} values. "
@@ -75,7 +78,9 @@ def written_out(document: Mapping[str, Any], folder: Path | None) -> dict[str, A
 
 
 def _is_short(column: object) -> bool:
-    return isinstance(column, dict) and any(field in column for field in FIELDS)
+    return isinstance(column, dict) and (
+        any(field in column for field in FIELDS) or isinstance(column.get("levels_of"), str)
+    )
 
 
 def _several(column: dict[str, Any], position: int) -> list[dict[str, Any]]:
@@ -108,6 +113,8 @@ def _whole(
     own = {f: v for f, v in column.items() if f not in ("like", "ready", "enum_file")}
     for field in set(column) - {"ready"}:
         taken = _without(taken, field)
+    if isinstance(column.get("levels_of"), str):
+        own["levels_of"] = _groups(column["levels_of"], called, str(column.get("name", "")), folder)
     if "enum_file" in column:
         own["enum"] = _listed(column["enum_file"], called, str(column.get("name", "")), folder)
     return {**own, **{f: v for f, v in taken.items() if f not in own}}
@@ -148,16 +155,21 @@ def _ready(name: object, called: str) -> Mapping[str, Any]:
     return READY[name]
 
 
+def _beside(name: object, field: str, called: str, folder: Path | None, instead: str) -> str:
+    """The text of a file beside the schema file."""
+    if folder is None or not isinstance(name, str):
+        raise SchemaError(
+            f"{called} has {field}, which is read beside a schema file. Write {instead}."
+        )
+    called = f"{field.split()[-1]} of {called[0].lower()}{called[1:]}"
+    return read_text(folder / name, SchemaError, called=called).removeprefix("\ufeff")
+
+
 def _listed(name: object, called: str, column: str, folder: Path | None) -> list[str]:
     """The values in a file: one a line, or of a CSV file the column of this name, the one called
     `value` or `code`, or the only one."""
-    if folder is None or not isinstance(name, str):
-        raise SchemaError(
-            f"{called} has an enum_file, which is read beside a schema file. Write `enum = […]`."
-        )
-    text = read_text(folder / name, SchemaError, called=f"enum_file of {called.lower()}")
-    text = text.removeprefix("\ufeff")
-    if not name.lower().endswith(".csv"):
+    text = _beside(name, "an enum_file", called, folder, "`enum = […]`")
+    if not str(name).lower().endswith(".csv"):
         return [line for line in text.splitlines() if line]
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     header = rows[0] if rows else []
@@ -169,3 +181,41 @@ def _listed(name: object, called: str, column: str, folder: Path | None) -> list
         )
     place = wanted[0] if wanted else 0
     return list(dict.fromkeys(row[place] for row in rows[1:] if len(row) > place))
+
+
+def _groups(name: str, called: str, column: str, folder: Path | None) -> dict[str, str]:
+    """The group of each code and of each group, from a CSV file: the first column, named like the
+    column, `value` or `code`, has codes, the next their groups, the next the groups of these. An
+    empty field is passed over."""
+    text = _beside(name, "a file in levels_of", called, folder, '`levels_of = {code = "group"}`')
+    here = f"{called} has a levels_of in {quoted(name)}"
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error:
+        raise SchemaError(f"{here} with a quote that is not closed. Correct the line.") from None
+    header = rows[0] if rows else []
+    if len(header) < 2 or header[0] not in (column, "value", "code"):
+        raise SchemaError(
+            f"{here} whose first line does not name its columns. Write {quoted(column)}, 'value' "
+            "or 'code' for the codes, then a name for each column of groups, the finer first."
+        )
+    codes = {row[0] for row in rows[1:]}
+    both = next((g for row in rows[1:] for g in row[1:] if g and g in codes), None)
+    if both is not None and len(header) > 2:
+        raise SchemaError(
+            f"{here} where {quoted(both)} is both a code and a group. Give the group another name."
+        )
+    found: dict[str, str] = {}
+    for row in rows[1:]:
+        path = [cell for cell in row if cell]
+        if len(path) < 2 or not row[0]:
+            what = "group" if row[0] else "code"
+            line = quoted(",".join(row))
+            raise SchemaError(f"{here} with the line {line}, which has no {what}. Add it.")
+        for part, above in pairwise(path):
+            if found.setdefault(part, above) != above:
+                raise SchemaError(
+                    f"{here} where {quoted(part)} is in two groups, {quoted(found[part])} and "
+                    f"{quoted(above)}. Keep one of them, or give the groups different names."
+                )
+    return found

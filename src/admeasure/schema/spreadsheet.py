@@ -68,5 +68,5 @@ def columns_with_formulas(schema: Schema) -> list[str]:
         column.name
         for column in schema.columns
         if could_be_formula(column.name)
-        or any(could_be_formula(v) for v in column.listed or () if isinstance(v, str))
+        or any(could_be_formula(v) for v in column.held or () if isinstance(v, str))
     ]

@@ -13,8 +13,8 @@ from admeasure.schema.model import LISTS, Schema
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 FIELD_ORDER = (
-    *("name", "title", "type", "minimum", "maximum", "bins", "edges", "scale", "enum", "clamp"),
-    *("format", "decimal", "thousands", "decimals", "strip", "ignore_case"),
+    *("name", "title", "type", "minimum", "maximum", "bins", "edges", "scale", "enum", "levels_of"),
+    *("clamp", "format", "decimal", "thousands", "decimals", "strip", "ignore_case"),
     *("true_values", "false_values", "missing_values", "other", "description", "source"),
 )
 

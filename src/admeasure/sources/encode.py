@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from admeasure.schema import values
 from admeasure.schema.column import Column
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -172,7 +174,12 @@ class _One:
         return Encoding(code, value=None if direct else text)
 
     def _by_place(self, listed: Listed) -> Callable[[Marks], str]:
-        regular = sum(code >= 0 for code in listed.entries.values())
+        codes = [code for code in listed.entries.values() if code >= 0]
+        regular, place = len(codes), f"CAST({self.v} AS INTEGER)"
+        if regular and codes[-1] < regular - 1:  # several entries of one code
+            first = np.flatnonzero(np.diff(codes, prepend=-1))
+            grid = OrdinalGrid(0, regular - 1, first, clamp=False, is_equal=False)
+            place = self.dialect.whole_bin(place, grid)
 
         def code(marks: Marks) -> str:
             branches = [
@@ -181,7 +188,7 @@ class _One:
             ]
             if len(listed.entries) > regular:
                 branches.append((f"{self.v} >= {regular}", marks[Refusal.MISSING]))
-            return _case(*branches, otherwise=f"CAST({self.v} AS INTEGER)")
+            return _case(*branches, otherwise=place)
 
         return code
 

@@ -17,7 +17,7 @@ from admeasure.release import Answer, Release
 from admeasure.reporting.html import sure
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.web.conditions import selection_of
-from admeasure.workload import Question, query_of
+from admeasure.workload import question_of
 
 MOST_CELLS = 600
 PREVIEW = 12
@@ -56,10 +56,8 @@ def ask(path: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     if len(selections) < len(conditions):
         raise UsageError("A column is named twice. Put all its values into one condition.")
     at_least = int(asked.get("at_least") or 0)
-    query = query_of(selections, release.schema, at_least or None)
-    (answer,) = release.answer(
-        [Question("question", query)], confidence=float(asked.get("confidence", 0.95))
-    )
+    question = question_of("question", selections, release.schema, at_least or None)
+    answer = release.answer(question, confidence=float(asked.get("confidence", 0.95)))
     return {**_plain(answer, release.rows), "toml": _toml(selections, at_least)}
 
 

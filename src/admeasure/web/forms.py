@@ -121,6 +121,10 @@ def relations_in_words(form: Mapping[str, Any]) -> list[dict[str, str]]:
     for entry in kept.get("at_least_one", []):
         parts = " or ".join(f"{name} is {text_of(value)}" for name, value in entry["of"].items())
         found.append({"computed": "", "text": f"In every row {parts}."})
+    for column in form.get("columns", []):
+        if "levels_of" in column.get("kept", ""):
+            text = f"{column['name']} has codes in a public hierarchy of groups, which is kept."
+            found.append({"computed": "", "text": text})
     return found
 
 
@@ -141,7 +145,7 @@ def _column_form(column: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("minimum", "maximum", "bins", "title", "source", *SPELLINGS.get(kind, ())):
         form[key] = str(column.get(key, ""))
     form["edges"] = ", ".join(map(str, column.get("edges", [])))
-    levels = column.get("enum", [])
+    levels = column.get("enum") or (PRIVATE if "levels_of" in column else [])
     form["enum"] = PRIVATE if levels == PRIVATE else "\n".join(map(str, levels))
     form["has_missing"] = "missing_values" in column
     form["missing"] = "\n".join(map(str, column.get("missing_values", [])))
@@ -191,6 +195,7 @@ def described(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _column(form: Mapping[str, Any]) -> dict[str, Any]:
     kind = form["type"]
     column: dict[str, Any] = {"name": form["name"]}
+    kept = parse_toml(str(form.get("kept", "")), "the form", SchemaError)
     if kind:
         column["type"] = kind
     texts = ("title", "source", *SPELLINGS.get(kind, ()))
@@ -201,7 +206,7 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
         lines = _lines(form["enum"])
         if lines:
             column["enum"] = PRIVATE if lines == [PRIVATE] else lines
-        if column.get("enum") != PRIVATE:  # they are found as they are spelled
+        if column.get("enum") != PRIVATE or "levels_of" in kept:  # else found as they are spelled
             column |= {k: True for k in ("strip", "ignore_case") if form.get(k)}
     if kind == "boolean":
         column |= {k: lines for k in WORDS if (lines := _lines(form.get(k, "")))}
@@ -210,7 +215,6 @@ def _column(form: Mapping[str, Any]) -> dict[str, Any]:
     if form["other"]:
         column["other"] = True
     known = TYPES[kind].model_fields if kind in TYPES else {}
-    kept = parse_toml(str(form.get("kept", "")), "the form", SchemaError)
     return column | {k: v for k, v in kept.items() if k in known and k not in column}
 
 

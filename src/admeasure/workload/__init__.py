@@ -10,6 +10,7 @@ from admeasure.workload.questions import (
     parse_questions,
     query_of,
     question,
+    question_of,
 )
 from admeasure.workload.rule import KWay
 from admeasure.workload.statistic import ColumnStatistic
@@ -28,4 +29,5 @@ __all__ = [
     "parse_workload",
     "query_of",
     "question",
+    "question_of",
 ]

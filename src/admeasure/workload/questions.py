@@ -24,20 +24,25 @@ from typing import TYPE_CHECKING, Any
 from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.queries import AnyCell, AtLeast, Query, Where
 from admeasure.queries.query import check_at_least
+from admeasure.schema.select import portion_of
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload.files import check_keys, tables, whole_number
 from admeasure.workload.statistic import KEYS, ColumnStatistic, statistic_of
 
 if TYPE_CHECKING:
     from admeasure.schema import Schema
+    from admeasure.schema.portion import Portion
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query with the name under which its answer is shown."""
+    """A query with the name under which its answer is shown. Where it is about codes inside levels
+    of a hierarchy, `portions` says which, by column, and the query counts all levels that they
+    touch."""
 
     name: str
     query: Query
+    portions: tuple[Portion, ...] = ()
 
 
 def question(where: Mapping[str, Any], schema: Schema, *, name: str | None = None) -> Question:
@@ -47,7 +52,7 @@ def question(where: Mapping[str, Any], schema: Schema, *, name: str | None = Non
     """
     written = written_conditions(where)
     title = name or ", ".join(f"{column} = {value!r}" for column, value in where.items())
-    return Question(title, _query({"where": written}, schema))
+    return question_of(title, _conditions(written, "where"), schema)
 
 
 def written_conditions(where: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,20 +148,20 @@ def _read(
 
 def _asked(table: Mapping[str, Any], title: str, schema: Schema) -> Question | ColumnStatistic:
     if not table.keys() & set(KEYS):
-        return Question(title, _query(table, schema))
+        return _counted(table, title, schema)
     found = statistic_of(table, title)
     found.of(schema)
     schema.conditions_met(found.where, "A question", also=(found.column,))
     return found
 
 
-def _query(table: Mapping[str, Any], schema: Schema) -> Query:
+def _counted(table: Mapping[str, Any], title: str, schema: Schema) -> Question:
     check_keys(table, ("name", "where", "at_least", "of"))
     if "where" in table and not table.keys() & {"at_least", "of"}:
-        return query_of(_conditions(table["where"], "where"), schema)
+        return question_of(title, _conditions(table["where"], "where"), schema)
     if {"at_least", "of"} <= table.keys() and "where" not in table:
         at_least = whole_number(table["at_least"], "at_least")
-        return query_of(_conditions(table["of"], "of"), schema, at_least)
+        return question_of(title, _conditions(table["of"], "of"), schema, at_least)
     raise WorkloadError(
         "it needs either `where = {column = value, …}` or both `at_least = …` and "
         "`of = {column = value, …}`."
@@ -167,6 +172,21 @@ def _conditions(given: Any, key: str) -> dict[str, Any]:
     if not isinstance(given, dict) or not given:
         raise WorkloadError(f"{key} must be a table of conditions, `{key} = {{column = value}}`.")
     return given
+
+
+def question_of(
+    title: str, conditions: Mapping[str, Any], schema: Schema, at_least: int | None = None
+) -> Question:
+    """The question how many rows meet every condition, or at least so many of them. Where all must
+    be met, they may name codes inside levels of a hierarchy."""
+    columns = [(schema.column(name), value) for name, value in conditions.items()]
+    asked = [portion_of(c, value) for c, value in columns if c.of_held is not None]
+    inside = {p.column.name: p for p in asked if not p.is_whole}
+    if not inside or at_least is not None or conditions.keys() & schema.computed.keys():
+        return Question(title, query_of(conditions, schema, at_least))
+    codes = [inside[c.name].touched if c.name in inside else c.codes_of(v) for c, v in columns]
+    query = Where(tuple(conditions), [tuple(map(int, levels)) for levels in codes])
+    return Question(title, query, tuple(inside.values()))
 
 
 def query_of(

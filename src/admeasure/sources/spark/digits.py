@@ -208,7 +208,7 @@ def _bounds_of(column: Column) -> tuple[int, int] | None:
 
 def _words_of(column: Column) -> list[str]:
     """What the schema spells out."""
-    return [*map(str, column.listed or ()), *(column.missing_values or ())]
+    return [*map(str, column.held or ()), *(column.missing_values or ())]
 
 
 def _texts_of(column: Column) -> list[str]:
