@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -38,9 +39,10 @@ def generated(columns: int, rows: int = 5000, levels: int = 4) -> dict[str, np.n
 
 
 def table_of(name: str) -> tuple[Any, dict[str, int]]:
-    if name.startswith("gen"):
-        columns = generated(int(name[3:]))
-        return columns, dict.fromkeys(columns, 4)
+    if found := re.fullmatch(r"gen(\d+)(?:x(\d+))?(?:r(\d+))?", name):
+        levels = int(found[2] or 4)
+        columns = generated(int(found[1]), int(found[3] or 5000), levels)
+        return columns, dict.fromkeys(columns, levels)
     from common import data_folder, levels_of
 
     return str(data_folder() / f"{name}.parquet"), levels_of(name)

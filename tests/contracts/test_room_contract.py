@@ -30,6 +30,7 @@ from admeasure.queries import Marginal
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.verbs.fit import fit
+from admeasure.verbs.plan import plan
 from admeasure.workload import Workload, parse_workload
 
 NAMES = sorted(REGISTRY)
@@ -173,6 +174,22 @@ def test_what_a_run_needs_grows_with_what_is_asked_and_is_held_against_the_room(
             charge_to=ChargeTo(tmp_path / "book.db", "toy"),
         )
     assert book.history("toy") == ()
+
+
+def test_a_plan_says_what_does_not_fit_and_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema.coded("toy", {f"c{i}": 40 for i in range(4)})
+
+    def notes(megabytes: float) -> str:
+        monkeypatch.setattr(admeasure.limits, "available_megabytes", lambda: megabytes)
+        return " ".join(plan(schema, workload="all-2way", epsilon=1, mechanism="mst").plan.notes)
+
+    said = plan(schema, workload="all-2way", epsilon=1, mechanism="mst").plan.megabytes
+    needs = build("mst", {}).needs(schema.domain, parse_workload("all-2way", schema.domain))
+    assert 0 < needs < said
+    assert "take less" not in notes(2 * said)
+    assert "may end without a release" in notes(0.99 * said)
+    assert "mst, independent) take less" in notes(0.99 * said)
+    assert "fit would refuse" in notes(0.99 * needs)
 
 
 def test_a_limit_of_memory_is_held_against_what_a_run_needs() -> None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
 
+from admeasure.domain import Domain, canonical
 from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import build
+from admeasure.mechanisms.privbayes import Network, PrivBayes
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.scores.dependence import Dependence
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
+from admeasure.verbs.plan import plan
 from admeasure.workload import parse_workload
 
 
@@ -177,3 +184,54 @@ def test_plain_conditionals_shrink_nothing():
 def test_options_out_of_range_are_refused(option, value):
     with pytest.raises(UsageError, match=option):
         build("privbayes", {option: value})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_offered_are_the_maximal_useful_sets_of_parents(seed):
+    """By the definition, whatever is left out of the search beforehand."""
+    rng = np.random.default_rng(seed)
+    domain = Domain(tuple("abcdefg"), tuple(int(n) for n in rng.integers(1, 9, 7)))
+    order = rng.permutation(list("abcdefg")).tolist()
+    placed, most, degree = order[:4], float(rng.integers(2, 200)), int(rng.integers(1, 5))
+    expected = []
+    for child in (c for c in domain.columns if c not in placed):
+        sets = [
+            set(parents)
+            for size in range(min(degree, len(placed)) + 1)
+            for parents in itertools.combinations(placed, size)
+            if not parents or domain.cells((child, *parents)) <= most
+        ]
+        largest = [s for s in sets if not any(s < other for other in sets)]
+        expected += [canonical((child, *parents)) for parents in largest]
+    network = Network(GraphicalFamily(), degree, 4.0)
+    assert sorted(network._pairs(domain, placed, most)) == sorted(expected)
+
+
+def test_a_plan_counts_what_a_run_scores(monkeypatch):
+    """All columns alike, so that what is useful does not depend on the order of columns."""
+    scored = []
+    of = Dependence.of
+    monkeypatch.setattr(Dependence, "of", lambda *args: scored.append(1) or of(*args))
+    levels = dict.fromkeys("abcdefgh", 3)
+    rng = np.random.default_rng(0)
+    codes = {c: rng.integers(0, 3, 2000) for c in levels}
+    domain = Schema.coded("toy", levels).domain
+    for most, size in ((100.0, 4), (27.0, 3), (10.0, 2), (5.0, 1)):
+        found, counted, cells = PrivBayes()._looks(domain, most)
+        assert (found, counted) == (comb(9, size + 1), comb(8, size))
+        assert cells == counted * 3**size
+    _, curator = run(codes, levels, Fraction(1, 2), {"max-megabytes": "80"})
+    sigma = curator.journal.events[-1]["sigma"]
+    looked = PrivBayes()._looks(domain, 2000 / (4 * sigma))[0]
+    assert looked == pytest.approx(len(scored), rel=0.2)
+
+
+def test_a_plan_of_far_too_many_sets_of_parents_says_what_takes_less():
+    schema = Schema.coded("wide", {f"c{i:03}": 2 for i in range(300)})
+    planned = plan(schema, workload="all-2way", epsilon=5, mechanism="privbayes", rows=10**7)
+    assert planned.plan.seconds > 3600
+    notes = " ".join(planned.plan.notes)
+    assert "A smaller degree leaves fewer of them" in notes
+    assert "more than an hour" in notes
+    few = plan(schema, workload="all-2way", epsilon=5, mechanism="mst", rows=10**5)
+    assert "more than an hour" not in " ".join(few.plan.notes)

@@ -388,7 +388,7 @@ def plan(
     cells = sum(domain.cells(q.columns) for q in workload.queries)
     operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
     seconds = 5.0 + float(count) * (operations / 4e10 + cells * size.rows / 1e10)
-    megabytes = size.megabytes(width) + 300 + 24 * min(cells, 1 << 27) / 2**20
+    megabytes = size.megabytes(width) + 480 + 24 * min(cells, 1 << 27) / 2**20
     if not rows and not course.annealed and options.rounds is None:
         notes = (*notes, "The default number of rounds assumes 10,000 rows; give --rows.")
     notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")

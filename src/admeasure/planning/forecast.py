@@ -38,7 +38,7 @@ class Rates:
 ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
 """Of `aim` and whoever chooses one marginal a round and fits anew."""
 FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
-"""Of `mwem-pgm` and `privbayes`, which measure what they fix beforehand or choose in few rounds."""
+"""Of `mwem-pgm`, which chooses in few rounds."""
 PLUS = Rates(0.3, 0.001, 0.15, 10)
 """Of `aim-plus`, which stops sooner and chooses several where there are many columns."""
 

@@ -38,6 +38,16 @@ TOO_LARGE = (
     "This machine has less memory than that at present: here, fit would refuse. Fewer columns, "
     "pairs in place of triples, coarser bins or another mechanism (mst, independent) take less."
 )
+MAY_NOT_FIT = (
+    "That is more memory than this machine has at present: here the run may end without a release. "
+    "Fewer columns, pairs in place of triples, coarser bins, a smaller max-megabytes or another "
+    "mechanism (mst, independent) take less."
+)
+LONG_SECONDS = 3600
+TOO_LONG = (
+    "That is more than an hour. Fewer columns, pairs in place of triples, coarser bins or another "
+    "mechanism (aim-plus, mst, independent) take less."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,6 +170,9 @@ def plan(
     made = replace(made, megabytes=max(made.megabytes, least), notes=notes)
     if made.expected_error is not None and made.expected_error > DROWNED:
         made = replace(made, notes=(*made.notes, TOO_NOISY))
-    if least > Limits().room():
-        made = replace(made, notes=(*made.notes, TOO_LARGE))
+    there = Limits().room()
+    if made.megabytes > there:
+        made = replace(made, notes=(*made.notes, TOO_LARGE if least > there else MAY_NOT_FIT))
+    if made.seconds > LONG_SECONDS:
+        made = replace(made, notes=(*made.notes, TOO_LONG))
     return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)
