@@ -28,7 +28,7 @@ import numpy as np
 
 import rap_times
 from admeasure.domain import Domain
-from admeasure.families.products.family import ProductFamily, ProductModel
+from admeasure.families.products.family import ProductModel
 from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.mechanisms.rap import Rap
@@ -121,10 +121,10 @@ def run(
 
     n = int(source.counts([()])[0])
     curator = Curator(source, Ledger(Fraction(rho_of(epsilon, 1 / n**2))), SeededNoise(seed))
-    fitting = replace(mechanism.how(), **how)
+    family = mechanism.family()
+    family = replace(family, how=replace(family.how, **how))
     with rap_times.split(waiting=True) as parts:
         wall, busy = time.perf_counter(), time.process_time()
-        family = ProductFamily(fitting, accelerator())
         outcome = relaxed_projection.run(mechanism, family, curator, workload, ())
         took = time.perf_counter() - wall, time.process_time() - busy
     assert isinstance(outcome.model, ProductModel)
