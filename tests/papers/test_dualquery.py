@@ -186,7 +186,7 @@ class Late(Oracle):
 def test_a_solver_that_finds_nothing_in_time_ends_the_run_and_saves_the_rest_of_the_budget(
     table, monkeypatch
 ) -> None:
-    monkeypatch.setattr("admeasure.mechanisms.dualquery.Oracle", Late)
+    monkeypatch.setattr("admeasure.parts.records.Oracle", Late)
     release = fitted(table, rounds=10, samples=3)
     assert release.facts["rounds"] == 2
     assert release.certificate.rho_spent < 0.3 * release.certificate.rho

@@ -23,8 +23,6 @@ from admeasure.mechanisms.gaussian import Gaussian
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_box import RapBox
 from admeasure.mechanisms.rap_softmax import RapSoftmax
-from admeasure.parts import relaxed_projection
-from admeasure.parts.relaxed_projection import settings
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -154,9 +152,7 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
         worst = []
         for seed in range(2):
             keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
-            model = relaxed_projection.run(
-                mechanism, ProductFamily(how), keeper, workload, ()
-            ).model
+            model = mechanism.run_by(ProductFamily(how), keeper, workload, ()).model
             sides = zip(true, model.marginals(columns), strict=True)
             worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
         return float(np.mean(worst))
@@ -377,14 +373,14 @@ def test_what_was_chosen_before_is_not_chosen_again_even_with_a_huge_budget() ->
 
 def test_defaults_come_from_public_facts_and_fit_the_workload() -> None:
     domain = SCHEMA.domain
-    small = settings(Rap(), domain, ALL, Zcdp(Fraction(1, 10**4)), 1000.0)
-    large = settings(Rap(), domain, ALL, Zcdp(Fraction(1)), 100_000.0)
+    small = Rap().settings(domain, ALL, Zcdp(Fraction(1, 10**4)), 1000.0)
+    large = Rap().settings(domain, ALL, Zcdp(Fraction(1)), 100_000.0)
     assert small[0] * small[1] < large[0] * large[1] <= CELLS
     thresholds = parse_workload("threshold:1of3:5:seed=0", domain)
-    rounds, queries, _ = settings(Rap(), domain, thresholds, Zcdp(Fraction(1, 50)), 40_000.0)
+    rounds, queries, _ = Rap().settings(domain, thresholds, Zcdp(Fraction(1, 50)), 40_000.0)
     assert queries <= 4 < rounds
     tiny = Workload([Marginal(["e"])])
-    rounds, queries, _ = settings(Rap(), domain, tiny, Zcdp(Fraction(1)), 1e6)
+    rounds, queries, _ = Rap().settings(domain, tiny, Zcdp(Fraction(1)), 1e6)
     assert rounds * queries <= 3
 
 

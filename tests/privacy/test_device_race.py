@@ -31,7 +31,6 @@ from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms.rap import Rap
-from admeasure.parts import relaxed_projection
 from admeasure.privacy.bits import SeededBits
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -326,7 +325,7 @@ class OnTiles:
     def run(self, curator, workload, zeros):
         options = Rap(rounds=3, queries=2, product_rows=8, steps=2)
         family = ProductFamily(options.family().how, self.tiling)
-        return relaxed_projection.run(options, family, curator, workload, zeros)
+        return options.run_by(family, curator, workload, zeros)
 
 
 class Rows:

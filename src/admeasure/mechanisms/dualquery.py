@@ -34,10 +34,8 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.parts.oracle import Oracle, Solver
-from admeasure.parts.records import Record, answers, completed, model_of
-from admeasure.parts.reweighting import at_least_one
-from admeasure.planning import room
+from admeasure.parts.oracle import Solver
+from admeasure.parts.records import FindsRecords, Record, answers, completed, model_of
 from admeasure.planning.division import (
     ASSUMED_ROWS,
     Division,
@@ -47,7 +45,7 @@ from admeasure.planning.division import (
     counting,
     precision,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
@@ -60,7 +58,7 @@ MOST_ROUNDS = 200
 
 
 @dataclass(frozen=True)
-class DualQuery:
+class DualQuery(FindsRecords):
     """Records that answer sampled queries, one a round.
 
     `rounds`: T; None takes as many as the budget allows at `eta`. `samples`: s, queries a round.
@@ -81,16 +79,6 @@ class DualQuery:
         at_least_one(self, "rounds", "samples")
         if not (self.eta > 0 and self.seconds > 0):
             raise UsageError("dualquery: eta and seconds must be positive.")
-
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        _ = Oracle(domain, zeros, self.seconds, self.solver).engine
-        _ = workload.targets
-        room.check_counted(domain, workload.marginals(), self.name)
-
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        """Answers and two scores, for a query and its negation, of everything that is asked."""
-        asked = [q.columns for q in workload.queries]
-        return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
@@ -118,7 +106,7 @@ class DualQuery:
         total = believed_rows(count_rows(curator))
         division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
         rounds = self._rounds(curator.remaining, total, curator.unit)
-        oracle = Oracle(curator.domain, zeros, self.seconds, self.solver)
+        oracle = self.oracle(curator.domain, zeros)
         rng = np.random.default_rng(0)  # for what costs nothing and tells nothing
         found: list[Record] = []
         limited, notes = 0, []
@@ -126,7 +114,7 @@ class DualQuery:
             sampled = self._sample(curator, workload, found, total, division, rng)
             best = oracle.best(Counter(sampled), rng=rng)
             if best is None:
-                notes.append(_ended(t, self.seconds))
+                notes.append(self.ended(t))
                 break
             limited += not best.proved
             found.append(completed(best.codes, curator.domain, rng))
@@ -135,8 +123,7 @@ class DualQuery:
                 f"dualquery: the solver found no record in {self.seconds:g} seconds. Nothing but "
                 "the number of rows was charged. Raise --seconds."
             )
-        if limited:
-            notes.append(limit_note(limited, len(found), self.seconds))
+        notes += self.limit_notes(limited, len(found))
         return Outcome(model_of(found, curator.domain, total), len(found), notes=tuple(notes))
 
     def _sample(
@@ -189,17 +176,3 @@ def _uniform(
         blank.chosen(workload.queries[i], int(pick - (ends[i] - sizes[i])))
         for i, pick in zip(places, picks, strict=True)
     ]
-
-
-def limit_note(limited: int, calls: int, seconds: float) -> str:
-    return (
-        f"{limited} of {calls} calls of the solver ended at their limit of {seconds:g} seconds "
-        "with a record that is not proved to be the best."
-    )
-
-
-def _ended(t: int, seconds: float) -> str:
-    return (
-        f"The run ended in round {t}: the solver found no record in {seconds:g} seconds. What was "
-        "left of the budget was not spent."
-    )

@@ -28,15 +28,9 @@ import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.mechanisms.dualquery import limit_note
 from admeasure.parts.oracle import Found, Oracle, Solver
-from admeasure.parts.records import Record, answers, completed, model_of, uniform
-from admeasure.parts.reweighting import (
-    MOST_ROUNDS,
-    at_least_one,
-    balanced_rounds,
-)
-from admeasure.planning import room
+from admeasure.parts.records import FindsRecords, Record, answers, completed, model_of, uniform
+from admeasure.parts.reweighting import MOST_ROUNDS, balanced_rounds
 from admeasure.planning.division import (
     ASSUMED_ROWS,
     SELECTION,
@@ -46,7 +40,7 @@ from admeasure.planning.division import (
     count_rows,
     counting,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
@@ -60,7 +54,7 @@ FIRST = 100
 
 
 @dataclass(frozen=True)
-class Fem:
+class Fem(FindsRecords):
     """Records that avoid all queries answered too high, `samples` of them a round.
 
     `rounds`: T; None takes a number from the budget and the noisy number of rows. `samples`: s;
@@ -88,16 +82,6 @@ class Fem:
         if not self.seconds > 0:
             raise UsageError("fem: seconds must be positive.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        _ = Oracle(domain, zeros, self.seconds, self.solver).engine
-        _ = workload.targets
-        room.check_counted(domain, workload.marginals(), self.name)
-
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        """Answers and two scores, for a query and its negation, of everything that is asked."""
-        asked = [q.columns for q in workload.queries]
-        return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
-
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
@@ -111,7 +95,7 @@ class Fem:
         division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         cells = sum(domain.cells(c) for c in workload.marginals())
-        oracle = Oracle(domain, (), self.seconds, self.solver)
+        oracle = self.oracle(domain, ())
         call = 4e-9 * domain.cells() if oracle.engine == "enumeration" else 0.05
         seconds = rounds * (0.02 + self._samples(oracle) * call / self.threads)
         return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
@@ -121,7 +105,7 @@ class Fem:
         total = believed_rows(count_rows(curator))
         each = self.divide(domain, workload, curator.unit, curator.budget, total)[SELECTION]
         rounds = each.times
-        oracle = Oracle(domain, zeros, self.seconds, self.solver)
+        oracle = self.oracle(domain, zeros)
         rng = np.random.default_rng(0)  # for perturbations, which protect nothing
         drawn = [uniform(domain, zeros, rng) for _ in range(FIRST)]
         last: list[Record] = [r for r in drawn if r is not None] or [_first(oracle, rng)]
@@ -136,10 +120,7 @@ class Fem:
             calls += len(solved)
             limited += sum(s is None or not s.proved for s in solved)
             if not records:
-                notes.append(
-                    f"The run ended in round {t}: the solver found no record in "
-                    f"{self.seconds:g} seconds. What was left of the budget was not spent."
-                )
+                notes.append(self.ended(t))
                 break
             last, done = records, t
             found.append(records)
@@ -148,8 +129,7 @@ class Fem:
                 f"fem: the solver found no record in {self.seconds:g} seconds. The number of rows "
                 "and one choice were charged. Raise --seconds."
             )
-        if limited:
-            notes.append(limit_note(limited, calls, self.seconds))
+        notes += self.limit_notes(limited, calls)
         kept = found[done // 2 :] if self.output == "half" else found
         released = [record for records in kept for record in records]
         return Outcome(model_of(released, domain, total), done, notes=tuple(notes))

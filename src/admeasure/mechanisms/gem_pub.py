@@ -18,11 +18,8 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError, UsageError
 from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
-from admeasure.parts import generator
-from admeasure.parts.course import Options
-from admeasure.planning import room
-from admeasure.planning.division import Division
-from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
+from admeasure.parts.generator import NetworkMechanism, check_memory
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
@@ -34,7 +31,7 @@ PRETRAINING_RATE = 2e-3
 
 
 @dataclass(frozen=True)
-class GemPub(Options):
+class GemPub(NetworkMechanism):
     """`pretrain_steps`: steps of pretraining. `pretrain_on`: the workload's marginals inside the
     common columns, or all pairs of them. `generator`: a file with a pretrained network, instead of
     a public table; `save_generator`: where to write the one that was pretrained. The other options
@@ -49,14 +46,12 @@ class GemPub(Options):
 
     name: ClassVar[str] = "gem-pub"
     summary: ClassVar[str] = "gem from a network that was fitted to a public table"
+    informed: ClassVar[bool] = True
     fills_public: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        generator.check_options(self.name, self)
-        if self.pretrain_steps < 1:
-            raise UsageError(
-                f"gem-pub: pretrain_steps must be at least 1; it is {self.pretrain_steps}."
-            )
+        super().__post_init__()
+        at_least_one(self, "pretrain_steps")
         if self.generator and self.save_generator:
             raise UsageError(
                 "gem-pub: generator is a network that is stored already; leave save_generator out."
@@ -66,14 +61,13 @@ class GemPub(Options):
         return replace(self, public=public)
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        generator.check(self.name, self, domain, workload)
+        self.check_network(domain, workload)
         if self.generator is not None:
             if self.public is not None:
                 raise UsageError(
                     "gem-pub takes a public table or a stored generator, not both. Leave one out."
                 )
-            stored = Generator.load(self.generator, domain)
-            generator.check_memory(self.name, stored.size, domain)
+            check_memory(self.name, Generator.load(self.generator, domain).size, domain)
             return
         if self.public is None:
             raise UsageError(
@@ -87,26 +81,12 @@ class GemPub(Options):
                 f"The folder of {self.save_generator} does not exist. Name another place."
             )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        return generator.needs(self.name, self, domain, workload)
-
-    def start_libraries(self) -> None:
-        room.start_jax(self.name)
-
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        _, division = generator.divided(self, domain, workload, unit, budget, rows, informed=True)
-        return division
-
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        notes = self.public.notes if self.public is not None else ()
-        made = generator.plan(
-            self.name, self, domain, workload, unit, budget, rows, informed=True, notes=notes
-        )
-        return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps)
+        made = self.planned(domain, workload, unit, budget, rows)
+        notes = (*(self.public.notes if self.public is not None else ()), *made.notes)
+        return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps, notes=notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain
@@ -119,9 +99,7 @@ class GemPub(Options):
             network, notes = self.pretrained(workload, zeros), self.public.check(domain, zeros)
             if self.save_generator is not None:
                 network.save(self.save_generator, domain)
-        return generator.run(
-            self.name, self, curator, workload, zeros, pretrained=network, notes=notes
-        )
+        return self.trained(curator, workload, zeros, pretrained=network, notes=notes)
 
     def pretrained(self, workload: Workload, zeros: Sequence[Zero] = ()) -> Generator:
         """The network fitted to the public table, which its `save` stores for another run. Built
@@ -138,9 +116,9 @@ class GemPub(Options):
         kept = {c: codes[keep] for c, codes in table.codes.items()}
         shares = table.shares[keep] / table.shares[keep].sum()
         believed = SupportModel(Records(kept, common), shares, float(table.rows))
-        size = generator.size_of(self.name, self, domain)
+        size = self.size(domain)
         first = start(Generator.first(Layout.of(domain), size), domain, float(table.rows), zeros)
-        how = replace(generator.training(self), steps=self.pretrain_steps, least=0, decay=False)
+        how = replace(self.training(), steps=self.pretrain_steps, least=0, decay=False)
         how = replace(how, learning_rate=self.learning_rate or PRETRAINING_RATE, patience=25)
         made = fitted(first, believed, self._queries(workload), table.rows, how)
         if not made.sound:

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
-from admeasure.domain import Columns, Domain, canonical
+from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
@@ -80,11 +79,9 @@ class Mst:
                 held += times * min(self.max_megabytes, room.COUNTS * cells / MEGABYTE)
         return held
 
-    def _pairs(self, domain: Domain) -> list[Columns]:
+    def _pairs(self, domain: Domain) -> tuple[Columns, ...]:
         """Pairs that alone fit the limit of the model."""
-        most = self.max_megabytes * MEGABYTE / room.COUNTS
-        pairs = (canonical(pair) for pair in combinations(domain.columns, 2))
-        return [pair for pair in pairs if domain.cells(pair) <= most]
+        return room.pairs(domain, self.max_megabytes * MEGABYTE / room.COUNTS)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
@@ -131,14 +128,9 @@ class Mst:
         model = family.update(family.init(curator.domain, zeros), log)
         if len(one_way) > 1:
             schedule = Even(division.total(EDGES), division.total(PAIRS))
+            tree = SpanningTree(family, self._pairs(curator.domain))
             for done in adaptive_measurements(
-                curator,
-                workload,
-                family,
-                SpanningTree(family, self._pairs(curator.domain)),
-                schedule,
-                model,
-                log,
+                curator, workload, family, tree, schedule, model, log
             ):
                 log += done.answers
                 model = done.after
@@ -160,11 +152,7 @@ class SpanningTree:
     pairs: Sequence[Columns]
 
     def select(
-        self,
-        curator: Curator,
-        workload: Workload,
-        model: GraphicalModel,
-        budget: Budget,
+        self, curator: Curator, workload: Workload, model: GraphicalModel, budget: Budget
     ) -> Sequence[Query]:
         columns = curator.domain.columns
         believed = dict(zip(self.pairs, model.marginals(self.pairs), strict=True))

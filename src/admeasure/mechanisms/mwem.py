@@ -8,28 +8,22 @@ instead of Laplace, and the number of rows bought with a small share where it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
-from admeasure.families.explicit import ExplicitModel, check_size
-from admeasure.families.reweighting import MultiplicativeWeights
-from admeasure.limits import MEGABYTE
-from admeasure.parts.reweighting import Loop, Measure, Output, at_least_one, plan_of
-from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
+from admeasure.parts.reweighting import Loop, Measure, OnCells, Output, plan_of
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
 from admeasure.selectors.worst import Law
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
-class Mwem:
+class Mwem(OnCells):
     """An explicit distribution over a small domain.
 
     `rounds`: T; None takes a number from the budget and the noisy number of rows.
@@ -55,23 +49,8 @@ class Mwem:
         at_least_one(self, "rounds", "passes")
 
     @property
-    def _loop(self) -> Loop:
+    def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output, pace=1.0)
-
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check_size(domain, self.name)
-        room.check_counted(domain, workload.marginals(), self.name)
-
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        """Some numbers for every cell of the domain, and an answer for every query."""
-        whole = 5 * room.COUNTS * domain.cells() / MEGABYTE
-        asked = [q.columns for q in workload.queries]
-        return whole + room.megabytes(domain, asked, each=room.COUNTS)
-
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
@@ -82,10 +61,5 @@ class Mwem:
         steps = len(workload.marginals()) / 8 + used * self.passes
         return plan_of(division, domain.cells(), steps)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return self._loop.run(
-            curator,
-            workload,
-            start=lambda total: ExplicitModel.uniform(curator.domain, total, zeros),
-            family=lambda _: MultiplicativeWeights(self.reuse, self.passes),
-        )
+    def family(self, first: Reweighted) -> MultiplicativeWeights:
+        return MultiplicativeWeights(self.reuse, self.passes)

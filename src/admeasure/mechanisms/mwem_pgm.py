@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
-from admeasure.errors import ResourceError, UsageError
+from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
@@ -28,7 +28,7 @@ from admeasure.planning.division import (
     counting,
     even_rounds,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Query
@@ -59,8 +59,7 @@ class MwemPgm:
     summary: ClassVar[str] = "MWEM's loop on a graphical model, a fixed number of rounds"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 1:
-            raise UsageError(f"mwem-pgm: rounds must be at least 1; it is {self.rounds}.")
+        at_least_one(self, "rounds")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         family = GraphicalFamily(self.max_megabytes, self.shrink)

@@ -16,14 +16,14 @@ from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
-from admeasure.errors import UsageError
 from admeasure.families.products.tensor import check_query_size
 from admeasure.loop import adaptive_measurements
 from admeasure.parts.relaxed_projection import (
-    MOST_ROWS,
     check_fitted,
+    check_rows,
     expected_seconds,
     fitted_megabytes,
+    fitted_rows,
     product_rows,
 )
 from admeasure.planning import forecast, room
@@ -37,7 +37,7 @@ from admeasure.planning.division import (
     counting,
     even_rounds,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schedules.even import Even
@@ -65,14 +65,8 @@ class MwemRp:
     summary: ClassVar[str] = "MWEM's loop on rows of product distributions"
 
     def __post_init__(self) -> None:
-        for option in ("rounds", "product_rows", "steps"):
-            value = getattr(self, option)
-            if value is not None and value < 1:
-                raise UsageError(f"mwem-rp: {option} must be at least 1; it is {value}.")
-        if (self.product_rows or 1) > MOST_ROWS:
-            raise UsageError(
-                f"mwem-rp: product_rows may be at most {MOST_ROWS:,}; it is {self.product_rows:,}."
-            )
+        at_least_one(self, "rounds", "product_rows", "steps")
+        check_rows(self.name, self.product_rows)
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         check_fitted(self.name, workload)
@@ -106,12 +100,7 @@ class MwemRp:
         return Plan(division.items, str(rounds), None, self.needs(domain, workload), seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        from admeasure.families.products.family import ProductFamily
-        from admeasure.families.products.optimise import FitOptions
-        from admeasure.families.products.placement import accelerator
-
-        how = FitOptions("sparsemax", learning_rate=0.03, steps=self.steps)
-        family = ProductFamily(how, accelerator())
+        family = fitted_rows("sparsemax", 0.03, self.steps)
         total = believed_rows(count_rows(curator))
         division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
         rows = product_rows(self.product_rows, curator.domain)

@@ -6,7 +6,6 @@ with everything measured so far.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,16 +13,11 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import Family
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
-from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.reweighting import W
-from admeasure.limits import MEGABYTE
-from admeasure.parts.reweighting import Loop, Measure, at_least_one, plan_of
-from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.parts.reweighting import Loop, Measure, OnCells, plan_of
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
 from admeasure.selectors.worst import Law
 from admeasure.unit import Unit
 from admeasure.workload import Workload
@@ -45,7 +39,7 @@ def check_gamma(name: str, gamma: float) -> None:
 
 
 @dataclass(frozen=True)
-class Pep:
+class Pep(OnCells):
     """An explicit distribution over a small domain, by entropy projection.
 
     `rounds`: T; None takes a number from the budget and the noisy number of rows.
@@ -72,23 +66,8 @@ class Pep:
         check_gamma(self.name, self.gamma)
 
     @property
-    def _loop(self) -> Loop:
+    def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
-
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check_size(domain, self.name)
-        room.check_counted(domain, workload.marginals(), self.name)
-
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        """Some numbers for every cell of the domain, and an answer for every query."""
-        whole = 5 * room.COUNTS * domain.cells() / MEGABYTE
-        asked = [q.columns for q in workload.queries]
-        return whole + room.megabytes(domain, asked, each=room.COUNTS)
-
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
@@ -99,10 +78,5 @@ class Pep:
         steps = len(workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)
         return plan_of(division, domain.cells(), steps)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return self._loop.run(
-            curator,
-            workload,
-            start=lambda total: ExplicitModel.uniform(curator.domain, total, zeros),
-            family=lambda first: projection(first, self.solver, self.steps, self.gamma, self.begin),
-        )
+    def family(self, first: W) -> Family[W]:
+        return projection(first, self.solver, self.steps, self.gamma, self.begin)

@@ -6,18 +6,17 @@ that each round projects is the public table's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from admeasure.domain import Domain
+from admeasure.families import Family
+from admeasure.families.reweighting import W
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
-from admeasure.parts.reweighting import Loop, OnPublicRecords, at_least_one, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.parts.reweighting import Loop, OnPublicRecords, plan_of
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -39,13 +38,8 @@ class PepPub(OnPublicRecords):
         check_gamma(self.name, self.gamma)
 
     @property
-    def _loop(self) -> Loop:
+    def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
-
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
@@ -56,12 +50,5 @@ class PepPub(OnPublicRecords):
         steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
         return plan_of(division, public.records, steps, public.notes)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        public = self.table
-        return self._loop.run(
-            curator,
-            workload,
-            start=lambda total: public.start(total, zeros, self.initial),
-            family=lambda first: projection(first, self.solver, self.steps, self.gamma, self.begin),
-            notes=public.check(curator.domain, zeros),
-        )
+    def family(self, first: W) -> Family[W]:
+        return projection(first, self.solver, self.steps, self.gamma, self.begin)

@@ -8,25 +8,21 @@ the table (`admeasure screen`), however large the budget is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
-from admeasure.families.reweighting import MultiplicativeWeights
+from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
 from admeasure.parts.reweighting import (
     Loop,
     OnPublicRecords,
     Output,
-    at_least_one,
     bound_note,
     plan_of,
 )
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -50,13 +46,8 @@ class PmwPub(OnPublicRecords):
         at_least_one(self, "rounds", "passes")
 
     @property
-    def _loop(self) -> Loop:
+    def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output)
-
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self._loop.divide(domain, workload, unit, budget, rows)
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
@@ -68,12 +59,5 @@ class PmwPub(OnPublicRecords):
         note = bound_note(public, domain, workload, unit, division, rows, self.initial)
         return plan_of(division, public.records, steps * self.passes, (*public.notes, note))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        public = self.table
-        return self._loop.run(
-            curator,
-            workload,
-            start=lambda total: public.start(total, zeros, self.initial),
-            family=lambda _: MultiplicativeWeights(self.reuse, self.passes),
-            notes=public.check(curator.domain, zeros),
-        )
+    def family(self, first: Reweighted) -> MultiplicativeWeights:
+        return MultiplicativeWeights(self.reuse, self.passes)

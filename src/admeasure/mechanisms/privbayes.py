@@ -40,7 +40,7 @@ from admeasure.planning.division import (
     count_rows,
     counting,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.dependence import Dependence
@@ -87,8 +87,7 @@ class PrivBayes:
     summary: ClassVar[str] = "a Bayesian network of low degree, fitted as a graphical model"
 
     def __post_init__(self) -> None:
-        if self.degree < 1:
-            raise UsageError(f"privbayes: degree must be at least 1; it is {self.degree}.")
+        at_least_one(self, "degree")
         if not self.usefulness > 0:
             raise UsageError(f"privbayes: usefulness must be positive; it is {self.usefulness}.")
         if self.estimate == "conditionals" and self.shrink != "no":
@@ -185,11 +184,7 @@ class Network:
     usefulness: float
 
     def select(
-        self,
-        curator: Curator,
-        workload: Workload,
-        model: GraphicalModel,
-        budget: Budget,
+        self, curator: Curator, workload: Workload, model: GraphicalModel, budget: Budget
     ) -> Sequence[Query]:
         domain = curator.domain
         l2_squared = curator.unit.rows_changed * curator.unit.max_rows

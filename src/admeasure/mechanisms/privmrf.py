@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
 from admeasure.domain import Columns, Domain, canonical
@@ -84,13 +83,13 @@ class PrivMrf:
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The one-way marginals and the largest pair; others are chosen among what fits."""
         alone = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
-        return alone + room.megabytes(domain, _pairs(domain), each=0, largest=40)
+        return alone + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=40)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
         counted, left = counting(unit, budget)
-        pairs, steps, _ = _pairs(domain), *_later(domain)
+        pairs, steps, _ = room.pairs(domain, PAIR_CELLS), *_later(domain)
         if not pairs:
             each = left / len(domain)
             sigma = each.sigma(unit.rows_changed * unit.max_rows)
@@ -106,7 +105,8 @@ class PrivMrf:
     ) -> Plan:
         division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
         steps, each = _later(domain)
-        last = division.items[-1].cost / (len(domain) + steps * each if _pairs(domain) else 1)
+        measured = len(domain) + steps * each if room.pairs(domain, PAIR_CELLS) else 1
+        last = division.items[-1].cost / measured
         return forecast.graphical(
             division.items,
             domain,
@@ -124,7 +124,7 @@ class PrivMrf:
         total = believed_rows(log[0])
         division = self.divide(domain, workload, unit, curator.budget, total)
         model = family.update(family.init(domain, zeros), log)
-        pairs, (steps, later) = _pairs(domain), _later(domain)
+        pairs, (steps, later) = room.pairs(domain, PAIR_CELLS), _later(domain)
         if not pairs:
             log += curator.measure(
                 [Marginal((c,)) for c in domain.columns], division.total(ONE_WAY)
@@ -192,8 +192,3 @@ def _later(domain: Domain) -> tuple[int, int]:
     """How many steps choose marginals, and how many each: about 0.8 for each column in all."""
     steps = max(1, min(len(domain) // 2, MOST_STEPS))
     return steps, max(1, round(LATER * len(domain) / steps))
-
-
-def _pairs(domain: Domain) -> tuple[Columns, ...]:
-    pairs = (canonical(p) for p in combinations(domain.columns, 2))
-    return tuple(p for p in pairs if domain.cells(p) <= PAIR_CELLS)

@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
-from admeasure.errors import ResourceError, UsageError
+from admeasure.errors import ResourceError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.support import Records, SupportModel
 from admeasure.measurement import Measurement
@@ -37,7 +37,7 @@ from admeasure.parts.gradual_update import Codes, synthesised
 from admeasure.parts.records import uniform
 from admeasure.planning import room
 from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.independence import IndependenceErrors
@@ -68,8 +68,7 @@ class PrivSyn:
     summary: ClassVar[str] = "dependent pairs, combined, followed by records changed step by step"
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise UsageError(f"privsyn: iterations must be at least 1; it is {self.iterations}.")
+        at_least_one(self, "iterations")
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         room.check_counted(domain, [(c,) for c in domain.columns], self.name)
@@ -77,12 +76,12 @@ class PrivSyn:
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The records and the largest table with the steps on it; pairs are read one by one."""
         found = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
-        return found + room.megabytes(domain, _pairs(domain), each=0, largest=80)
+        return found + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=80)
 
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        pairs, d = _pairs(domain), len(domain)
+        pairs, d = room.pairs(domain, PAIR_CELLS), len(domain)
         each = budget * (TENTH if pairs else 1) / d
         first = Item(ONE_WAY, each, each.sigma(unit.rows_changed * unit.max_rows), d)
         if not pairs:
@@ -102,7 +101,7 @@ class PrivSyn:
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, unit = curator.domain, curator.unit
         division = self.divide(domain, workload, unit, curator.budget, ASSUMED_ROWS)
-        pairs = _pairs(domain)
+        pairs = room.pairs(domain, PAIR_CELLS)
         chosen: list[Columns] = []
         if pairs:
             noisy = curator.statistic(IndependenceErrors(pairs), division[PAIRS].cost)
@@ -180,11 +179,6 @@ def combined(pairs: Sequence[Columns], domain: Domain) -> list[Columns]:
                 used |= set(clique)
     covered = {p for clique in found for p in combinations(clique, 2)}
     return [*found, *(p for p in map(canonical, pairs) if p not in covered)]
-
-
-def _pairs(domain: Domain) -> tuple[Columns, ...]:
-    pairs = (canonical(p) for p in combinations(domain.columns, 2))
-    return tuple(p for p in pairs if domain.cells(p) <= PAIR_CELLS)
 
 
 def _records(total: float) -> int:

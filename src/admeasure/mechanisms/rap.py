@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from admeasure.parts.relaxed_projection import Projection
+from admeasure.parts.relaxed_projection import Projection, fitted_rows
 
 if TYPE_CHECKING:
     from admeasure.families.products.family import ProductFamily
@@ -29,9 +29,4 @@ class Rap(Projection):
     summary: ClassVar[str] = "rows of product distributions, fitted to the worst answered queries"
 
     def family(self) -> ProductFamily:
-        from admeasure.families.products.family import ProductFamily
-        from admeasure.families.products.optimise import FitOptions
-        from admeasure.families.products.placement import accelerator
-
-        how = FitOptions("sparsemax", self.learning_rate or 0.03, self.steps)
-        return ProductFamily(how, accelerator())
+        return fitted_rows("sparsemax", self.learning_rate or 0.03, self.steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from admeasure.parts.relaxed_projection import Projection
+from admeasure.parts.relaxed_projection import Projection, fitted_rows
 
 if TYPE_CHECKING:
     from admeasure.families.products.family import ProductFamily
@@ -23,9 +23,4 @@ class RapSoftmax(Projection):
     summary: ClassVar[str] = "rap with softmax rows: usually closer at the same budget"
 
     def family(self) -> ProductFamily:
-        from admeasure.families.products.family import ProductFamily
-        from admeasure.families.products.optimise import FitOptions
-        from admeasure.families.products.placement import accelerator
-
-        how = FitOptions("softmax", self.learning_rate or 0.1, self.steps)
-        return ProductFamily(how, accelerator())
+        return fitted_rows("softmax", self.learning_rate or 0.1, self.steps)

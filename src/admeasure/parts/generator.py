@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from admeasure.domain import Domain, canonical
-from admeasure.errors import ResourceError, UsageError, WorkloadError
-from admeasure.extras import need
+from admeasure.errors import ResourceError, UsageError
 from admeasure.families.network.generator import Generator, Size
 from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import MEGABYTE, physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.measurement import Measurement
 from admeasure.parts.course import PREDICATES, Course, Options
+from admeasure.parts.relaxed_projection import check_fitted, check_rows
 from admeasure.planning import forecast, room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
@@ -33,7 +33,7 @@ from admeasure.planning.division import (
     count_rows,
     counting,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from admeasure.families.network.family import NetworkFamily, NetworkModel
     from admeasure.families.network.training import TrainingOptions
 
-MOST_COLUMNS = 6
-MOST_ROWS = 100_000
 PART_OF_MEMORY = 0.8
 EMA = 0.9
 """β of the average of the weights over the second half of the rounds; the paper leaves it open."""
@@ -63,19 +61,209 @@ PREDICATES_NOTE = (
 )
 
 
-def check_options(name: str, options: Options) -> None:
-    for option in ("rounds", "product_rows", "noise", "steps"):
-        value = getattr(options, option)
-        if value is not None and value < 1:
-            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
-    rows, alpha, rate = options.product_rows, options.alpha, options.learning_rate
-    if rows is not None and rows > MOST_ROWS:
-        raise UsageError(f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {rows:,}.")
-    if alpha is not None and not 0 < alpha < 1:
-        raise UsageError(f"{name}: alpha must lie between 0 and 1; it is {alpha}.")
-    if rate is not None and not 0 < rate < math.inf:
-        raise UsageError(f"{name}: learning_rate must be positive; it is {rate}.")
-    hidden_units(name, options.hidden or "1")
+@dataclass(frozen=True)
+class NetworkMechanism(Options):
+    """What a mechanism that trains a network where the workload is answered worst is made of.
+
+    `predicates`: each is measured once, before the rounds.
+    """
+
+    predicates: tuple[Predicate, ...] = field(default=(), repr=False, metadata=NOT_AN_OPTION)
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    informed: ClassVar[bool]
+    """Whether the network knows something before the run."""
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "rounds", "product_rows", "noise", "steps")
+        check_rows(self.name, self.product_rows)
+        alpha, rate = self.alpha, self.learning_rate
+        if alpha is not None and not 0 < alpha < 1:
+            raise UsageError(f"{self.name}: alpha must lie between 0 and 1; it is {alpha}.")
+        if rate is not None and not 0 < rate < math.inf:
+            raise UsageError(f"{self.name}: learning_rate must be positive; it is {rate}.")
+        hidden_units(self.name, self.hidden or "1")
+
+    def check_network(self, domain: Domain, workload: Workload) -> None:
+        check_fitted(self.name, workload)
+        check_query_size(workload.queries, domain, self.name)
+        check_memory(self.name, self.size(domain), domain)
+        cells = self.measure == "cells"
+        offered = sum(domain.cells(q.columns) for q in workload.targets) if cells else 0
+        if cells and (self.rounds or 1) > offered:
+            raise UsageError(
+                f"{self.name}: {self.rounds:,} queries are to be measured, but the workload has "
+                f"{offered:,}. Lower --rounds."
+            )
+        self._check_predicates(domain)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """The network in training, and the answers of the marginals among which is chosen."""
+        network = self.size(domain).megabytes(Layout.of(domain).width)
+        cells = sum(domain.cells(q.columns) for q in workload.queries)
+        return room.JAX_MEGABYTES + network + room.COUNTS * min(cells, MAX_CELLS) / MEGABYTE
+
+    def start_libraries(self) -> None:
+        room.start_jax(self.name)
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
+    ) -> Division:
+        _, division = self._divided(domain, workload, unit, budget, rows)
+        return division
+
+    def planned(
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
+    ) -> Plan:
+        course, division = self._divided(
+            domain, workload, unit, budget, float(rows or ASSUMED_ROWS)
+        )
+        size, width = self.size(domain), Layout.of(domain).width
+        count, said = course.rounds, str(course.rounds)
+        if course.annealed:
+            left, each = division.total(ROUNDS), course.each
+            count = left.ratio(each)
+            said = f"{forecast.fewest_rounds(left, each)} to {int(count) + 1}"
+        how = self.training()
+        cells = sum(domain.cells(q.columns) for q in workload.queries)
+        operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
+        seconds = 5.0 + float(count) * (operations / 4e10 + cells * size.rows / 1e10)
+        megabytes = size.megabytes(width) + 480 + 24 * min(cells, 1 << 27) / 2**20
+        notes: tuple[str, ...] = ()
+        if not rows and not course.annealed and self.rounds is None:
+            notes = ("The default number of rounds assumes 10,000 rows; give --rows.",)
+        notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
+        return Plan(division.items, said, None, megabytes, seconds, notes)
+
+    def trained(
+        self,
+        curator: Curator,
+        workload: Workload,
+        zeros: Sequence[Zero],
+        *,
+        pretrained: Generator | None = None,
+        notes: Sequence[str] = (),
+    ) -> Outcome:
+        """Spend the budget; `pretrained` is a network that knows something already."""
+        from admeasure.families.network.family import averaged
+
+        domain = curator.domain
+        total = believed_rows(count_rows(curator))
+        course, division = self._divided(domain, workload, curator.unit, curator.budget, total)
+        family, model = self._begin(domain, total, zeros, pretrained)
+        log: list[Measurement] = []
+        for queries, charge in ((course.first, ONE_WAY), (self.predicates, PREDICATES)):
+            if queries:
+                log += curator.measure(queries, division.total(charge))
+        if log:
+            model = family.update(model, log)
+        single = self.measure == "cells"
+        family, selector = _by_cells(family) if single else self._by_marginals(family, workload)
+        schedule = course.schedule(division)
+        rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
+        curve, mean = [], None
+        for done in _while_sound(rounds, model):
+            log += done.answers
+            model = done.after
+            curve.append(_told(curator, len(curve) + 1, done))
+            if single and 2 * len(curve) >= course.rounds and model.sound:
+                mean = averaged(mean, model.generator, EMA)
+        if mean is not None:
+            model = model.with_generator(mean)
+        model = replace(model, curve=np.reshape(np.asarray(curve, float), (-1, 3)))
+        bounded = isinstance(selector, ExpectedImprovement) and curve and model.sound
+        selections = selector.evidence(log, model) if bounded else ()
+        learned = (PREDICATES_NOTE,) if self.predicates else ()
+        unmeasured = forecast.unmeasured(domain, workload)
+        notes = (*notes, *learned, *unmeasured, *_incomplete(curator, model))
+        return Outcome(model, len(curve), selections, notes)
+
+    def size(self, domain: Domain) -> Size:
+        """The network: that of Table 6 (256, 512) for whole marginals and of Table 2 (512, 1024,
+        1024) for single queries, smaller for a table of fewer than 128 levels. Single queries have
+        up to the paper's 1000 rows; whole marginals up to 300, which learn faster and were as
+        good."""
+        width = Layout.of(domain).width
+        unit = 32
+        while unit < min(2 * width, 256):
+            unit *= 2
+        hidden = (2 * unit, 4 * unit, 4 * unit) if self.measure == "cells" else (unit, 2 * unit)
+        if self.hidden is not None:
+            hidden = hidden_units(self.name, self.hidden)
+        most = 1000 if self.measure == "cells" else 300
+        rows = self.product_rows or max(64, min(most, 4 * width))
+        return Size(hidden, self.noise, rows)
+
+    def training(self, *, informed: bool = False) -> TrainingOptions:
+        """How the network is trained after each round: a number of steps, which ends before the
+        noise is learned. An `informed` network is left as it is where it explains what was
+        measured."""
+        from admeasure.families.network.training import TrainingOptions
+
+        cells = self.measure == "cells"
+        steps = self.steps or 100
+        careful = cells or informed
+        rate = 1e-4 if cells else 3e-4 if informed else 1e-3
+        return TrainingOptions(
+            learning_rate=self.learning_rate or rate,
+            steps=steps,
+            patience=min(5 if careful else 25, steps),
+            least=0 if careful else steps,
+            floor=1.0,
+            resample=self.resample == "yes",
+        )
+
+    def _check_predicates(self, domain: Domain) -> None:
+        if self.predicates and self.measure == "cells":
+            raise UsageError(
+                f"{self.name}: predicates go with measure = marginals. Leave measure out."
+            )
+        if len(self.predicates) > MOST_PREDICATES:
+            raise UsageError(
+                f"{self.name}: at most {MOST_PREDICATES} predicates can be learned; there are "
+                f"{len(self.predicates)}. Leave some out."
+            )
+        for predicate in self.predicates:
+            predicate.validate(domain)
+            predicate.tried(domain)
+
+    def _divided(
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
+    ) -> tuple[Course, Division]:
+        """The course of a run and how its budget is divided."""
+        counted, left = counting(unit, budget)
+        course = Course.of(self, domain, workload, left, rows, informed=self.informed)
+        whole = unit.rows_changed * unit.max_rows
+        one = unit.max_rows**2 if self.measure == "cells" else whole
+        spent = course.divide(domain, unit, left, one, self.predicates)
+        return course, Division((*counted, *spent))
+
+    def _begin(
+        self, domain: Domain, total: float, zeros: Sequence[Zero], pretrained: Generator | None
+    ) -> tuple[NetworkFamily, NetworkModel]:
+        """The network before anything is measured, and how it learns whole marginals."""
+        from admeasure.families.network.family import NetworkFamily, start
+        from admeasure.families.products.placement import accelerator
+
+        generator = pretrained or Generator.first(Layout.of(domain), self.size(domain))
+        model = start(generator, domain, total, zeros, accelerator())
+        if pretrained is None:
+            return NetworkFamily(self.training()), model
+        known = generator.known(model.layout)
+        if len(known) == len(domain.columns):
+            return NetworkFamily(self.training(informed=True)), model
+        return NetworkFamily(self.training(), _believed(model, known)), model
+
+    def _by_marginals(self, family: NetworkFamily, workload: Workload) -> tuple[NetworkFamily, Any]:
+        """How whole marginals are learned and chosen."""
+        weights = closure_weights(workload)
+        if self.candidates == "workload":
+            weights = dict.fromkeys(workload.marginals(), 1.0)
+        if self.select == "distance":
+            return family, ExpectedImprovement(family, weights)
+        # A network that is left as it is where it explains a measurement may need another there.
+        return family, HoldingWorst(tuple(weights), again=family.how.least == 0)
 
 
 def hidden_units(name: str, text: str) -> tuple[int, ...]:
@@ -89,67 +277,6 @@ def hidden_units(name: str, text: str) -> tuple[int, ...]:
     return units
 
 
-def size_of(name: str, options: Options, domain: Domain) -> Size:
-    """The network: that of Table 6 (256, 512) for whole marginals and of Table 2 (512, 1024, 1024)
-    for single queries, smaller for a table of fewer than 128 levels. Single queries have up to the
-    paper's 1000 rows; whole marginals up to 300, which learn faster and were as good."""
-    width = Layout.of(domain).width
-    unit = 32
-    while unit < min(2 * width, 256):
-        unit *= 2
-    hidden = (2 * unit, 4 * unit, 4 * unit) if options.measure == "cells" else (unit, 2 * unit)
-    if options.hidden is not None:
-        hidden = hidden_units(name, options.hidden)
-    most = 1000 if options.measure == "cells" else 300
-    rows = options.product_rows or max(64, min(most, 4 * width))
-    return Size(hidden, options.noise, rows)
-
-
-def check(name: str, options: Options, domain: Domain, workload: Workload) -> None:
-    """Refuse what cannot be served; nothing is charged yet."""
-    need("jax", "gradient", name)
-    need("optax", "gradient", name)
-    for query in workload.queries:
-        if len(query.columns) > MOST_COLUMNS:
-            raise WorkloadError(
-                f"{name} serves queries of up to {MOST_COLUMNS} columns; {query} has "
-                f"{len(query.columns)}. Use fewer columns, or aim."
-            )
-    check_query_size(workload.queries, domain, name)
-    check_memory(name, size_of(name, options, domain), domain)
-    cells = options.measure == "cells"
-    offered = sum(domain.cells(q.columns) for q in workload.targets) if cells else 0
-    if cells and (options.rounds or 1) > offered:
-        raise UsageError(
-            f"{name}: {options.rounds:,} queries are to be measured, but the workload has "
-            f"{offered:,}. Lower --rounds."
-        )
-
-
-def needs(name: str, options: Options, domain: Domain, workload: Workload) -> float:
-    """The network in training, and the answers of the marginals among which is chosen."""
-    network = size_of(name, options, domain).megabytes(Layout.of(domain).width)
-    cells = sum(domain.cells(q.columns) for q in workload.queries)
-    return room.JAX_MEGABYTES + network + room.COUNTS * min(cells, MAX_CELLS) / MEGABYTE
-
-
-def check_predicates(
-    name: str, options: Options, predicates: Sequence[Predicate], domain: Domain
-) -> None:
-    if not predicates:
-        return
-    if options.measure == "cells":
-        raise UsageError(f"{name}: predicates go with measure = marginals. Leave measure out.")
-    if len(predicates) > MOST_PREDICATES:
-        raise UsageError(
-            f"{name}: at most {MOST_PREDICATES} predicates can be learned; there are "
-            f"{len(predicates)}. Leave some out."
-        )
-    for predicate in predicates:
-        predicate.validate(domain)
-        predicate.tried(domain)
-
-
 def check_memory(name: str, size: Size, domain: Domain) -> None:
     needed, there = size.megabytes(Layout.of(domain).width), physical_megabytes()
     if needed > PART_OF_MEMORY * there:
@@ -160,120 +287,11 @@ def check_memory(name: str, size: Size, domain: Domain) -> None:
         )
 
 
-def training(options: Options, *, informed: bool = False) -> TrainingOptions:
-    """How the network is trained after each round: a number of steps, which ends before the noise
-    is learned. An `informed` network is left as it is where it explains what was measured."""
-    from admeasure.families.network.training import TrainingOptions
-
-    cells = options.measure == "cells"
-    steps = options.steps or 100
-    careful = cells or informed
-    rate = 1e-4 if cells else 3e-4 if informed else 1e-3
-    return TrainingOptions(
-        learning_rate=options.learning_rate or rate,
-        steps=steps,
-        patience=min(5 if careful else 25, steps),
-        least=0 if careful else steps,
-        floor=1.0,
-        resample=options.resample == "yes",
-    )
-
-
-def run(
-    name: str,
-    options: Options,
-    curator: Curator,
-    workload: Workload,
-    zeros: Sequence[Zero],
-    *,
-    pretrained: Generator | None = None,
-    predicates: Sequence[Predicate] = (),
-    notes: Sequence[str] = (),
-) -> Outcome:
-    """Spend the budget; `pretrained` is a network that knows something already."""
-    from admeasure.families.network.family import averaged
-
-    domain = curator.domain
-    total = believed_rows(count_rows(curator))
-    course, division = divided(
-        options,
-        domain,
-        workload,
-        curator.unit,
-        curator.budget,
-        total,
-        informed=pretrained is not None,
-        predicates=predicates,
-    )
-    family, model = _begin(name, options, domain, total, zeros, pretrained)
-    log: list[Measurement] = []
-    for queries, charge in ((course.first, ONE_WAY), (predicates, PREDICATES)):
-        if queries:
-            log += curator.measure(queries, division.total(charge))
-    if log:
-        model = family.update(model, log)
-    single = options.measure == "cells"
-    family, selector = _by_cells(family) if single else _by_marginals(family, options, workload)
-    schedule = course.schedule(division)
-    rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
-    curve, mean = [], None
-    for done in _while_sound(rounds, model):
-        log += done.answers
-        model = done.after
-        curve.append(_told(curator, len(curve) + 1, done))
-        if single and 2 * len(curve) >= course.rounds and model.sound:
-            mean = averaged(mean, model.generator, EMA)
-    if mean is not None:
-        model = model.with_generator(mean)
-    model = replace(model, curve=np.reshape(np.asarray(curve, float), (-1, 3)))
-    bounded = isinstance(selector, ExpectedImprovement) and curve and model.sound
-    selections = selector.evidence(log, model) if bounded else ()
-    learned = (PREDICATES_NOTE,) if predicates else ()
-    unmeasured = forecast.unmeasured(domain, workload)
-    notes = (*notes, *learned, *unmeasured, *_incomplete(curator, model))
-    return Outcome(model, len(curve), selections, notes)
-
-
-def _begin(
-    name: str,
-    options: Options,
-    domain: Domain,
-    total: float,
-    zeros: Sequence[Zero],
-    pretrained: Generator | None,
-) -> tuple[NetworkFamily, NetworkModel]:
-    """The network before anything is measured, and how it learns whole marginals."""
-    from admeasure.families.network.family import NetworkFamily, start
-    from admeasure.families.products.placement import accelerator
-
-    generator = pretrained or Generator.first(Layout.of(domain), size_of(name, options, domain))
-    model = start(generator, domain, total, zeros, accelerator())
-    if pretrained is None:
-        return NetworkFamily(training(options)), model
-    known = generator.known(model.layout)
-    if len(known) == len(domain.columns):
-        return NetworkFamily(training(options, informed=True)), model
-    return NetworkFamily(training(options), _believed(model, known)), model
-
-
 def _by_cells(family: NetworkFamily) -> tuple[Any, Any]:
     """How single queries are learned and chosen."""
     from admeasure.families.network.family import WorstFamily
 
     return WorstFamily(family.how), _OfProducts(TopCells(1))
-
-
-def _by_marginals(
-    family: NetworkFamily, options: Options, workload: Workload
-) -> tuple[NetworkFamily, Any]:
-    """How whole marginals are learned and chosen."""
-    weights = closure_weights(workload)
-    if options.candidates == "workload":
-        weights = dict.fromkeys(workload.marginals(), 1.0)
-    if options.select == "distance":
-        return family, ExpectedImprovement(family, weights)
-    # A network that is left as it is where it explains a measurement may need another there.
-    return family, HoldingWorst(tuple(weights), again=family.how.least == 0)
 
 
 def _believed(model: NetworkModel, known: Sequence[str]) -> tuple[Measurement, ...]:
@@ -333,63 +351,3 @@ def _incomplete(curator: Curator, model: NetworkModel) -> tuple[str, ...]:
         f"the last one that was sound; {100 * part:.0f}% of the budget was spent and charged, the "
         "rest was not. A smaller --learning-rate may help.",
     )
-
-
-def divided(
-    options: Options,
-    domain: Domain,
-    workload: Workload,
-    unit: Unit,
-    budget: Cost,
-    rows: float,
-    *,
-    informed: bool = False,
-    predicates: Sequence[Predicate] = (),
-) -> tuple[Course, Division]:
-    """The course of a run and how its budget is divided."""
-    counted, left = counting(unit, budget)
-    course = Course.of(options, domain, workload, left, rows, informed=informed)
-    whole = unit.rows_changed * unit.max_rows
-    one = unit.max_rows**2 if options.measure == "cells" else whole
-    return course, Division((*counted, *course.divide(domain, unit, left, one, predicates)))
-
-
-def plan(
-    name: str,
-    options: Options,
-    domain: Domain,
-    workload: Workload,
-    unit: Unit,
-    budget: Cost,
-    rows: int | None,
-    *,
-    informed: bool = False,
-    predicates: Sequence[Predicate] = (),
-    notes: Sequence[str] = (),
-) -> Plan:
-    """How the budget would be divided; touches no data."""
-    course, division = divided(
-        options,
-        domain,
-        workload,
-        unit,
-        budget,
-        float(rows or ASSUMED_ROWS),
-        informed=informed,
-        predicates=predicates,
-    )
-    size, width = size_of(name, options, domain), Layout.of(domain).width
-    count, said = course.rounds, str(course.rounds)
-    if course.annealed:
-        left, each = division.total(ROUNDS), course.each
-        count = left.ratio(each)
-        said = f"{forecast.fewest_rounds(left, each)} to {int(count) + 1}"
-    how = training(options)
-    cells = sum(domain.cells(q.columns) for q in workload.queries)
-    operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
-    seconds = 5.0 + float(count) * (operations / 4e10 + cells * size.rows / 1e10)
-    megabytes = size.megabytes(width) + 480 + 24 * min(cells, 1 << 27) / 2**20
-    if not rows and not course.annealed and options.rounds is None:
-        notes = (*notes, "The default number of rounds assumes 10,000 rows; give --rows.")
-    notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
-    return Plan(division.items, said, None, megabytes, seconds, tuple(notes))

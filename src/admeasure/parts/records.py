@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from admeasure.domain import Domain
 from admeasure.families.support import Records, SupportModel
+from admeasure.parts.oracle import Oracle, Solver
+from admeasure.planning import room
 from admeasure.queries import WorkloadQuery
 from admeasure.schema import Zero
 from admeasure.workload import Workload
@@ -15,6 +18,42 @@ from admeasure.workload import Workload
 Record = Mapping[str, int]
 
 MAX_TRIES = 1000
+
+
+class FindsRecords:
+    """What `dualquery` and `fem` have in common: a solver finds their records."""
+
+    name: ClassVar[str]
+    seconds: float
+    solver: Solver
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        _ = self.oracle(domain, zeros).engine
+        _ = workload.targets
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Answers and two scores, for a query and its negation, of everything that is asked."""
+        asked = [q.columns for q in workload.queries]
+        return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
+
+    def oracle(self, domain: Domain, zeros: Sequence[Zero]) -> Oracle:
+        return Oracle(domain, zeros, self.seconds, self.solver)
+
+    def limit_notes(self, limited: int, calls: int) -> list[str]:
+        """That so many calls ended at their limit, if any did."""
+        if not limited:
+            return []
+        return [
+            f"{limited} of {calls} calls of the solver ended at their limit of {self.seconds:g} "
+            "seconds with a record that is not proved to be the best."
+        ]
+
+    def ended(self, t: int) -> str:
+        return (
+            f"The run ended in round {t}: the solver found no record in {self.seconds:g} seconds. "
+            "What was left of the budget was not spent."
+        )
 
 
 def model_of(found: Sequence[Record], domain: Domain, total: float) -> SupportModel:

@@ -28,7 +28,8 @@ from admeasure.planning.division import (
     counting,
     precision,
 )
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.forecast import unmeasured
+from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal, Targets
@@ -39,7 +40,7 @@ from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
-    from admeasure.families.products.family import RowsFamily
+    from admeasure.families.products.family import ProductFamily, RowsFamily
 
 EACH, ANSWER = "each measurement", "each answer"
 SELECT_SHARE = Fraction(1, 2)
@@ -74,10 +75,38 @@ class Projection(ABC):
     summary: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_options(self.name, self)
+        at_least_one(self, "rounds", "queries", "product_rows", "steps")
+        check_rows(self.name, self.product_rows)
+        rate = self.learning_rate
+        if rate is not None and not 0 < rate < math.inf:
+            raise UsageError(f"{self.name}: learning_rate must be a positive number; it is {rate}.")
+        if self.measure in UNCHOSEN and (self.rounds or 1) > 1:
+            raise UsageError(
+                f"{self.name}: measure = {self.measure} has one round; leave rounds out."
+            )
+        if self.measure in UNCHOSEN and self.queries is not None:
+            raise UsageError(
+                f"{self.name}: measure = {self.measure} chooses nothing; leave queries out."
+            )
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check(self.name, self, domain, workload)
+        check_fitted(self.name, workload)
+        offered, what = self._offered(domain, workload), "marginals"
+        whole = self._unchosen(offered, self.rounds, self.queries)
+        if whole or self.measure == "marginals":
+            check_query_size(workload.queries, domain, self.name)
+        else:
+            check_streamed_size(workload.targets, domain, self.name)
+        if self.measure == "cells":
+            what = "queries"
+        asked = (self.rounds or 1) * (self.queries or 1)
+        if self.measure == "marginals":
+            asked = self.queries or 1  # a marginal may be measured again in another round
+        if asked > offered:
+            raise UsageError(
+                f"{self.name}: {asked:,} {what} are to be measured, but the workload has "
+                f"{offered:,}. Lower --queries or --rounds."
+            )
 
     def needs(self, domain: Domain, workload: Workload) -> float:
         """The rows, their gradient and what Adam remembers of it; all answers where all are
@@ -99,58 +128,137 @@ class Projection(ABC):
     def divide(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
     ) -> Division:
-        return divide(self, domain, workload, unit, budget, rows)
+        counted, left = counting(unit, budget)
+        rounds, queries, _ = self.settings(domain, workload, left, rows)
+        single = self.measure in ("cells", "all-cells")
+        one = unit.max_rows**2 if single else unit.rows_changed * unit.max_rows
+        part = left / (rounds * queries)
+        if self._unchosen(self._offered(domain, workload), rounds, queries):
+            return Division((*counted, *self._unchosen_items(domain, workload, unit, part / one)))
+        select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
+        return Division(
+            (
+                *counted,
+                Item(f"choice of {queries}, each round", select * queries, times=rounds),
+                Item(ANSWER, measure, measure.sigma(one), rounds * queries),
+            )
+        )
 
     def plan(
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
-        return plan(self, domain, workload, unit, budget, rows)
+        total = float(rows or ASSUMED_ROWS)
+        division = self.divide(domain, workload, unit, budget, total)
+        left = budget - division.total(ROWS)
+        rounds, _, size = self.settings(domain, workload, left, total)
+        cells = sum(domain.cells(q.columns) for q in workload.queries)
+        width = Layout.of(domain).width
+        megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
+        seconds = expected_seconds(domain, rounds, cells, size)
+        notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
+        return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return run(self, self.family(), curator, workload, zeros)
+        return self.run_by(self.family(), curator, workload, zeros)
+
+    def run_by(
+        self,
+        family: RowsFamily[Any],
+        curator: Curator,
+        workload: Workload,
+        zeros: Sequence[Zero],
+    ) -> Outcome:
+        """The run with rows that `family` fits."""
+        domain = curator.domain
+        total = believed_rows(count_rows(curator))
+        division = self.divide(domain, workload, curator.unit, curator.budget, total)
+        rounds, queries, rows = self.settings(domain, workload, curator.remaining, total)
+        model = family.init(domain, total, rows, zeros)
+        if self._unchosen(self._offered(domain, workload), rounds, queries):
+            asked = self._everything(workload)
+            shares = [q.sensitivity(domain, curator.unit).l2_squared for q in asked]
+            log = curator.measure(asked, division.total(EACH), shares)
+            return Outcome(family.update(model, log), rounds=1)
+        selector = TopCells(queries) if self.measure == "cells" else TopMarginals(queries)
+        schedule = Even(division.items[-2].cost, division[ANSWER].cost * queries)
+        for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
+            model = done.after
+        return Outcome(model, rounds=rounds, notes=unmeasured(domain, workload))
 
     @abstractmethod
     def family(self) -> RowsFamily[Any]:
         """The rows, and how they are fitted."""
 
+    def settings(
+        self, domain: Domain, workload: Workload, budget: Cost, total: float
+    ) -> tuple[int, int, int]:
+        """T, K and n' from public facts: budget, noisy number of rows, workload.
 
-def check_options(name: str, options: Projection) -> None:
-    for option in ("rounds", "queries", "product_rows", "steps"):
-        value = getattr(options, option)
-        if value is not None and value < 1:
-            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
-    if options.product_rows is not None and options.product_rows > MOST_ROWS:
-        raise UsageError(
-            f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {options.product_rows:,}."
-        )
-    rate = options.learning_rate
-    if rate is not None and not 0 < rate < math.inf:
-        raise UsageError(f"{name}: learning_rate must be a positive number; it is {rate}.")
-    if options.measure in UNCHOSEN and (options.rounds or 1) > 1:
-        raise UsageError(f"{name}: measure = {options.measure} has one round; leave rounds out.")
-    if options.measure in UNCHOSEN and options.queries is not None:
-        raise UsageError(f"{name}: measure = {options.measure} chooses nothing; leave queries out.")
+        Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and
+        more queries follow more of the table. The paper finds (3.4.2) that the best T K is one
+        number and grows with ε; c = n sqrt(ρ) / 20, within 8 and 4096, is our rule for it
+        (docs/measurements/rap.md compares it with the paper's grid). Conjunctions may be asked many
+        at a time, K = sqrt(c); targets of thresholds with r < k overlap, and the paper finds
+        (4.3.1) that few at a time in many rounds are best: K = 4 there, and four times as many in
+        all, because their answers are larger.
 
+        Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
+        than 4 and no more than twice the number of marginals.
+        """
+        rows = product_rows(self.product_rows, domain)
+        offered = self._offered(domain, workload)
+        if self.measure in UNCHOSEN:
+            return 1, offered, rows
+        if self.measure == "marginals":
+            balanced = round(math.sqrt(total * math.sqrt(precision(budget))) / 2)
+            rounds = self.rounds or max(min(4, offered), min(balanced, 2 * offered))
+            return rounds, self.queries or 1, rows
+        overlapping = any(q.at_least < len(q.columns) for q in workload.targets)
+        count = math.sqrt(precision(budget)) * total / 20 * (4 if overlapping else 1)
+        count = max(8.0, min(4096.0, count, offered / 4))
+        queries = self.queries
+        if queries is None and self.rounds is not None:
+            queries = max(1, round(count / self.rounds))
+        if queries is None:
+            queries = 4 if overlapping else math.isqrt(int(count))
+        queries = min(queries, offered)
+        rounds = self.rounds or max(1, min(64, round(count / queries)))
+        while rounds * queries > offered:
+            rounds -= 1
+        return rounds, queries, rows
 
-def check(name: str, options: Projection, domain: Domain, workload: Workload) -> None:
-    """Refuse what cannot be served; nothing is charged yet."""
-    check_fitted(name, workload)
-    offered, what = _offered(options, domain, workload), "marginals"
-    whole = _unchosen(options, offered, options.rounds, options.queries)
-    if whole or options.measure == "marginals":
-        check_query_size(workload.queries, domain, name)
-    else:
-        check_streamed_size(workload.targets, domain, name)
-    if options.measure == "cells":
-        what = "queries"
-    asked = (options.rounds or 1) * (options.queries or 1)
-    if options.measure == "marginals":
-        asked = options.queries or 1  # a marginal may be measured again in another round
-    if asked > offered:
-        raise UsageError(
-            f"{name}: {asked:,} {what} are to be measured, but the workload has {offered:,}. Lower "
-            "--queries or --rounds."
-        )
+    def _offered(self, domain: Domain, workload: Workload) -> int:
+        if self.measure in ("cells", "all-cells"):
+            return sum(domain.cells(q.columns) for q in workload.targets)
+        return len(workload.marginals())
+
+    def _unchosen(self, offered: int, rounds: int | None, queries: int | None) -> bool:
+        """Whether everything is measured, so that there is nothing to choose."""
+        if self.measure == "cells":
+            return rounds == 1 and queries == offered
+        return self.measure in UNCHOSEN
+
+    def _everything(self, workload: Workload) -> Sequence[Marginal | Targets]:
+        """What is measured where nothing is chosen. Queries of one marginal or threshold come
+        together, in one array."""
+        if self.measure == "all":
+            return [Marginal(c) for c in workload.marginals()]
+        return workload.targets
+
+    def _unchosen_items(
+        self, domain: Domain, workload: Workload, unit: Unit, one: Cost
+    ) -> list[Item]:
+        """All with the noise that a number of squared sensitivity 1 has for the cost `one`.
+
+        Of single queries that is the noise of the paper, GM(D, q, ρ/m) for each of m queries. The
+        cells of a marginal together have the squared sensitivity 1 or 2 and not their number, so it
+        costs less than the m charges of the paper. Charged is what it costs; the rest stays
+        unspent.
+        """
+        kinds = Counter(q.sensitivity(domain, unit).l2_squared for q in self._everything(workload))
+        return [
+            as_noisy(EACH, l2_squared, one, times) for l2_squared, times in sorted(kinds.items())
+        ]
 
 
 def check_fitted(name: str, workload: Workload) -> None:
@@ -165,15 +273,24 @@ def check_fitted(name: str, workload: Workload) -> None:
             )
 
 
+def check_rows(name: str, rows: int | None) -> None:
+    """Refuse more product rows than are fitted."""
+    if rows is not None and rows > MOST_ROWS:
+        raise UsageError(f"{name}: product_rows may be at most {MOST_ROWS:,}; it is {rows:,}.")
+
+
+def fitted_rows(kind: Literal["sparsemax", "softmax"], rate: float, steps: int) -> ProductFamily:
+    """Rows on the simplex, `kind` of them, fitted by Adam on the accelerator that is there."""
+    from admeasure.families.products.family import ProductFamily
+    from admeasure.families.products.optimise import FitOptions
+    from admeasure.families.products.placement import accelerator
+
+    return ProductFamily(FitOptions(kind, rate, steps), accelerator())
+
+
 def fitted_megabytes(domain: Domain, rows: int) -> float:
     """JAX, product rows, their gradient and what Adam remembers of it."""
     return room.JAX_MEGABYTES + 20 * Layout.of(domain).width * rows / MEGABYTE
-
-
-def _offered(options: Projection, domain: Domain, workload: Workload) -> int:
-    if options.measure in ("cells", "all-cells"):
-        return sum(domain.cells(q.columns) for q in workload.targets)
-    return len(workload.marginals())
 
 
 def product_rows(given: int | None, domain: Domain) -> int:
@@ -181,149 +298,6 @@ def product_rows(given: int | None, domain: Domain) -> int:
     return given or max(64, min(1000, 16 * Layout.of(domain).width))
 
 
-def settings(
-    options: Projection, domain: Domain, workload: Workload, budget: Cost, total: float
-) -> tuple[int, int, int]:
-    """T, K and n' from public facts: budget, noisy number of rows, workload.
-
-    Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and more
-    queries follow more of the table. The paper finds (3.4.2) that the best T K is one number and
-    grows with ε; c = n sqrt(ρ) / 20, within 8 and 4096, is our rule for it
-    (docs/measurements/rap.md compares it with the paper's grid). Conjunctions may be asked many at
-    a time, K = sqrt(c); targets of thresholds with r < k overlap, and the paper finds (4.3.1) that
-    few at a time in many rounds are best: K = 4 there, and four times as many in all, because their
-    answers are larger.
-
-    Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
-    than 4 and no more than twice the number of marginals.
-    """
-    rows = product_rows(options.product_rows, domain)
-    offered = _offered(options, domain, workload)
-    if options.measure in UNCHOSEN:
-        return 1, offered, rows
-    if options.measure == "marginals":
-        balanced = round(math.sqrt(total * math.sqrt(precision(budget))) / 2)
-        rounds = options.rounds or max(min(4, offered), min(balanced, 2 * offered))
-        return rounds, options.queries or 1, rows
-    overlapping = any(q.at_least < len(q.columns) for q in workload.targets)
-    count = math.sqrt(precision(budget)) * total / 20 * (4 if overlapping else 1)
-    count = max(8.0, min(4096.0, count, offered / 4))
-    queries = options.queries
-    if queries is None and options.rounds is not None:
-        queries = max(1, round(count / options.rounds))
-    if queries is None:
-        queries = 4 if overlapping else math.isqrt(int(count))
-    queries = min(queries, offered)
-    rounds = options.rounds or max(1, min(64, round(count / queries)))
-    while rounds * queries > offered:
-        rounds -= 1
-    return rounds, queries, rows
-
-
-def run(
-    options: Projection,
-    family: RowsFamily[Any],
-    curator: Curator,
-    workload: Workload,
-    zeros: Sequence[Zero],
-) -> Outcome:
-    domain = curator.domain
-    total = believed_rows(count_rows(curator))
-    budget = curator.remaining
-    division = divide(options, domain, workload, curator.unit, curator.budget, total)
-    rounds, queries, rows = settings(options, domain, workload, budget, total)
-    model = family.init(domain, total, rows, zeros)
-    if _unchosen(options, _offered(options, domain, workload), rounds, queries):
-        asked = _everything(options, workload)
-        shares = [q.sensitivity(domain, curator.unit).l2_squared for q in asked]
-        log = curator.measure(asked, division.total(EACH), shares)
-        return Outcome(family.update(model, log), rounds=1)
-    selector = TopCells(queries) if options.measure == "cells" else TopMarginals(queries)
-    schedule = Even(division.items[-2].cost, division[ANSWER].cost * queries)
-    for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
-        model = done.after
-    return Outcome(model, rounds=rounds, notes=_notes(domain, workload))
-
-
-def divide(
-    options: Projection,
-    domain: Domain,
-    workload: Workload,
-    unit: Unit,
-    budget: Cost,
-    rows: float,
-) -> Division:
-    counted, left = counting(unit, budget)
-    rounds, queries, _ = settings(options, domain, workload, left, rows)
-    single = options.measure in ("cells", "all-cells")
-    one = unit.max_rows**2 if single else unit.rows_changed * unit.max_rows
-    part = left / (rounds * queries)
-    if _unchosen(options, _offered(options, domain, workload), rounds, queries):
-        return Division((*counted, *_unchosen_items(options, domain, workload, unit, part / one)))
-    select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
-    return Division(
-        (
-            *counted,
-            Item(f"choice of {queries}, each round", select * queries, times=rounds),
-            Item(ANSWER, measure, measure.sigma(one), rounds * queries),
-        )
-    )
-
-
-def _unchosen(options: Projection, offered: int, rounds: int | None, queries: int | None) -> bool:
-    """Whether everything is measured, so that there is nothing to choose."""
-    if options.measure == "cells":
-        return rounds == 1 and queries == offered
-    return options.measure in UNCHOSEN
-
-
-def _everything(options: Projection, workload: Workload) -> Sequence[Marginal | Targets]:
-    """What is measured where nothing is chosen. Queries of one marginal or threshold come
-    together, in one array."""
-    if options.measure == "all":
-        return [Marginal(c) for c in workload.marginals()]
-    return workload.targets
-
-
-def _unchosen_items(
-    options: Projection, domain: Domain, workload: Workload, unit: Unit, one: Cost
-) -> list[Item]:
-    """All with the noise that a number of squared sensitivity 1 has for the cost `one`.
-
-    Of single queries that is the noise of the paper, GM(D, q, ρ/m) for each of m queries. The cells
-    of a marginal together have the squared sensitivity 1 or 2 and not their number, so it costs
-    less than the m charges of the paper. Charged is what it costs; the rest stays unspent.
-    """
-    kinds = Counter(q.sensitivity(domain, unit).l2_squared for q in _everything(options, workload))
-    return [as_noisy(EACH, l2_squared, one, times) for l2_squared, times in sorted(kinds.items())]
-
-
-def plan(
-    options: Projection,
-    domain: Domain,
-    workload: Workload,
-    unit: Unit,
-    budget: Cost,
-    rows: int | None,
-) -> Plan:
-    total = float(rows or ASSUMED_ROWS)
-    division = divide(options, domain, workload, unit, budget, total)
-    left = budget - division.total(ROWS)
-    rounds, _, size = settings(options, domain, workload, left, total)
-    cells = sum(domain.cells(q.columns) for q in workload.queries)
-    width = Layout.of(domain).width
-    megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
-    seconds = expected_seconds(domain, rounds, cells, size)
-    notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
-    return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
-
-
 def expected_seconds(domain: Domain, rounds: int, cells: int, rows: int) -> float:
     """Of rounds in which so many cells are answered by so many product rows."""
     return 3.0 + rounds * (cells * rows * 4e-11 + 0.5 + Layout.of(domain).width * rows * 1e-7)
-
-
-def _notes(domain: Domain, workload: Workload) -> tuple[str, ...]:
-    from admeasure.planning.forecast import unmeasured
-
-    return unmeasured(domain, workload)

@@ -7,16 +7,21 @@ how they update; both are handed in.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
+from admeasure.families.explicit import ExplicitModel, check_size
 from admeasure.families.reweighting import Reweighted, average
+from admeasure.families.support import SupportModel
+from admeasure.limits import MEGABYTE
 from admeasure.loop import adaptive_measurements
 from admeasure.planning import room
 from admeasure.planning.division import (
@@ -133,8 +138,60 @@ def balanced_rounds(budget: Cost, total: float, unit: Unit) -> float:
     return (total * math.sqrt(precision(budget)) / unit.max_rows) ** (2 / 3)
 
 
+class Reweighting(ABC):
+    """What the four have in common: the loop, from a model that its `family` then reweights."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def loop(self) -> Loop: ...
+
+    @abstractmethod
+    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> Reweighted:
+        """What is believed of `total` rows before anything is measured."""
+
+    @abstractmethod
+    def family(self, first: Any) -> Family[Any]:
+        """The update, from the first model."""
+
+    @abstractmethod
+    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
+        """What a release says of what was started from."""
+
+    def divide(
+        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
+    ) -> Division:
+        return self.loop.divide(domain, workload, unit, budget, rows)
+
+    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+        notes = self.notes(curator.domain, zeros)
+        first = partial(self.start, curator.domain, zeros=zeros)
+        return self.loop.run(curator, workload, first, self.family, notes)
+
+
+class OnCells(Reweighting):
+    """What `mwem` and `pep` have in common: weights on all cells of a small domain."""
+
+    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+        check_size(domain, self.name)
+        room.check_counted(domain, workload.marginals(), self.name)
+
+    def needs(self, domain: Domain, workload: Workload) -> float:
+        """Some numbers for every cell of the domain, and an answer for every query."""
+        whole = 5 * room.COUNTS * domain.cells() / MEGABYTE
+        asked = [q.columns for q in workload.queries]
+        return whole + room.megabytes(domain, asked, each=room.COUNTS)
+
+    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> ExplicitModel:
+        return ExplicitModel.uniform(domain, total, zeros)
+
+    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
+        return ()
+
+
 @dataclass(frozen=True)
-class OnPublicRecords:
+class OnPublicRecords(Reweighting):
     """What `pmw-pub` and `pep-pub` have in common: weights on the records of a public table."""
 
     rounds: int | None = None
@@ -142,8 +199,6 @@ class OnPublicRecords:
     select: Law = "exponential"
     initial: Literal["frequencies", "uniform"] = "frequencies"
     public: PublicTable | None = field(default=None, repr=False, metadata=NOT_AN_OPTION)
-
-    name: ClassVar[str]
 
     @property
     def table(self) -> PublicTable:
@@ -161,14 +216,11 @@ class OnPublicRecords:
         asked = [q.columns for q in workload.queries]
         return room.megabytes(domain, asked, each=room.COUNTS, largest=3 * room.COUNTS)
 
+    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> SupportModel:
+        return self.table.start(total, zeros, self.initial)
 
-def at_least_one(mechanism: object, *options: str) -> None:
-    """Refuse an option below 1."""
-    for option in options:
-        value = getattr(mechanism, option)
-        if value is not None and value < 1:
-            name = getattr(mechanism, "name", "mechanism")
-            raise UsageError(f"{name}: {option} must be at least 1; it is {value}.")
+    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
+        return self.table.check(domain, zeros)
 
 
 def needed(public: PublicTable | None, name: str) -> PublicTable:

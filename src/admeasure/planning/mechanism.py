@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 from admeasure.domain import Domain
+from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.measurement import NoisyErrors
 from admeasure.planning.division import Division, Item
@@ -129,3 +130,11 @@ def options_of(mechanism: Mechanism) -> dict[str, Any]:
     found = {name: getattr(mechanism, name) for name in option_names(type(mechanism))}
     public = getattr(mechanism, "public", None)
     return found if public is None else {**found, "public": public.facts()}
+
+
+def at_least_one(mechanism: Any, *options: str) -> None:
+    """Refuse an option below 1."""
+    for option in options:
+        value = getattr(mechanism, option)
+        if value is not None and value < 1:
+            raise UsageError(f"{mechanism.name}: {option} must be at least 1; it is {value}.")

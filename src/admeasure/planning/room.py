@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
-from admeasure.domain import Columns, Domain, about
+from admeasure.domain import Columns, Domain, about, canonical
 from admeasure.errors import ResourceError
 from admeasure.limits import COUNTED_CELLS, MEGABYTE, room_in_addresses
 from admeasure.workload import Workload
@@ -70,6 +71,12 @@ def start_jax(who: str) -> None:
             f"{who} learns with JAX, which does not start here ({type(error).__name__}). Try "
             "`python -c 'import jax; print(jax.devices())'`, or use aim."
         ) from None
+
+
+def pairs(domain: Domain, most_cells: float) -> tuple[Columns, ...]:
+    """Pairs of columns whose table has no more cells than that."""
+    found = (canonical(pair) for pair in combinations(domain.columns, 2))
+    return tuple(pair for pair in found if domain.cells(pair) <= most_cells)
 
 
 def megabytes(

@@ -14,13 +14,11 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries.query import arrange, as_counts, check_columns
-from admeasure.queries.sensitivity import Sensitivity, of_one_count
-from admeasure.unit import Unit
+from admeasure.queries.query import OneCount, arrange, as_counts, check_columns
 
 
 @dataclass(frozen=True, init=False)
-class AnyCell:
+class AnyCell(OneCount):
     """How many rows are in one of the cells. `places` are those of the cells in the marginal's
     array of this shape, in the order of its memory (the last column's code changes fastest).
 
@@ -51,9 +49,6 @@ class AnyCell:
     def __str__(self) -> str:
         return f"count in {len(self.places)} cells of ({', '.join(self.columns)})"
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         counts = as_counts(counts, len(self.columns))
         return np.asarray(counts.reshape(-1)[list(self.places)].sum())
@@ -62,10 +57,6 @@ class AnyCell:
         cells = np.zeros(domain.cells(self.columns))
         cells[list(self.places)] = 1
         return cells.reshape(domain.shape(self.columns)) * values
-
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations: a row is in one of the cells or in none."""
-        return of_one_count(unit)
 
     def validate(self, domain: Domain) -> None:
         check_columns(self.columns, domain)

@@ -14,6 +14,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
+    OneCount,
     arrange,
     as_counts,
     check_codes,
@@ -71,7 +72,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, init=False)
-class Cell:
+class Cell(OneCount):
     """How many rows have these codes in these columns."""
 
     columns: Columns
@@ -89,9 +90,6 @@ class Cell:
     def at_least(self) -> int:
         return len(self.columns)
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         return np.asarray(as_counts(counts, len(self.columns))[self.codes])
 
@@ -100,16 +98,12 @@ class Cell:
         cells[self.codes] = values
         return cells
 
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations."""
-        return of_one_count(unit)
-
     def validate(self, domain: Domain) -> None:
         check_codes(self.columns, ((code,) for code in self.codes), domain)
 
 
 @dataclass(frozen=True, init=False)
-class Where:
+class Where(OneCount):
     """How many rows have, in every column, one of the codes given for it.
 
     >>> Where(["sex", "age"], [{1}, range(3)])
@@ -127,9 +121,6 @@ class Where:
     def __str__(self) -> str:
         return f"count where {conditions(self.columns, self.codes)}"
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         left = as_counts(counts, len(self.columns))
         for levels in self.codes:
@@ -140,10 +131,6 @@ class Where:
         return (
             conditions_met(self.codes, domain.shape(self.columns)) == len(self.columns)
         ) * values
-
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations."""
-        return of_one_count(unit)
 
     def validate(self, domain: Domain) -> None:
         check_codes(self.columns, self.codes, domain)

@@ -21,17 +21,15 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError, WorkloadError
-from admeasure.queries.query import arrange, as_counts, check_columns
-from admeasure.queries.sensitivity import Sensitivity, of_one_count
+from admeasure.queries.query import OneCount, arrange, as_counts, check_columns
 from admeasure.sparse import SparseCounts
-from admeasure.unit import Unit
 
 TRIED = 200
 """Made-up rows on which a function is tried."""
 
 
 @dataclass(frozen=True, init=False)
-class Predicate:
+class Predicate(OneCount):
     """How many rows a function says yes to. Two are the same if columns and name are.
 
     >>> Predicate(["age", "hours"], lambda row: row["hours"] > row["age"], "works more than old")
@@ -63,9 +61,6 @@ class Predicate:
 
     def __str__(self) -> str:
         return f"count where {self.name} ({', '.join(self.columns)})"
-
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
 
     def holds(self, codes: np.ndarray) -> np.ndarray:
         """For each line of codes (rows, columns) whether the row counts."""
@@ -120,10 +115,6 @@ class Predicate:
 
     def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
         return self._mask(domain.shape(self.columns)) * values
-
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations."""
-        return of_one_count(unit)
 
     def validate(self, domain: Domain) -> None:
         check_columns(self.columns, domain)

@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries.sensitivity import Sensitivity
+from admeasure.queries.sensitivity import Sensitivity, of_one_count
 from admeasure.unit import Unit
 
 T = TypeVar("T")
@@ -70,6 +70,17 @@ class Targets(WorkloadQuery, Protocol):
 
     @property
     def at_least(self) -> int: ...
+
+
+class OneCount:
+    """What queries for one number share: a row counts in it, or does not."""
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        return ()
+
+    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
+        """(m, m², m) under both relations."""
+        return of_one_count(unit)
 
 
 def arrange(columns: Iterable[str], *parallel: Sequence[T]) -> tuple[Columns, list[tuple[T, ...]]]:

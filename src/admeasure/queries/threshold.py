@@ -26,6 +26,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
+    OneCount,
     arrange,
     as_counts,
     check_at_least,
@@ -35,7 +36,7 @@ from admeasure.queries.query import (
     conditions_met,
     level_set,
 )
-from admeasure.queries.sensitivity import Sensitivity, of_counts, of_one_count
+from admeasure.queries.sensitivity import Sensitivity, of_counts
 from admeasure.unit import Unit
 
 
@@ -92,7 +93,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, init=False)
-class ThresholdCell:
+class ThresholdCell(OneCount):
     """How many rows agree with one target in at least r of its k columns."""
 
     columns: Columns
@@ -110,9 +111,6 @@ class ThresholdCell:
         met = conditions(self.columns, ((code,) for code in self.codes))
         return f"count where at least {self.at_least} of {met}"
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         targets = [(code,) for code in self.codes]
         return _rows_meeting(as_counts(counts, len(self.columns)), targets, self.at_least)
@@ -121,16 +119,12 @@ class ThresholdCell:
         targets = [(code,) for code in self.codes]
         return (conditions_met(targets, domain.shape(self.columns)) >= self.at_least) * values
 
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations."""
-        return of_one_count(unit)
-
     def validate(self, domain: Domain) -> None:
         check_codes(self.columns, ((code,) for code in self.codes), domain)
 
 
 @dataclass(frozen=True, init=False)
-class AtLeast:
+class AtLeast(OneCount):
     """How many rows meet at least r of k conditions, each a set of codes of one column."""
 
     columns: Columns
@@ -149,18 +143,11 @@ class AtLeast:
     def __str__(self) -> str:
         return f"count where at least {self.at_least} of {conditions(self.columns, self.codes)}"
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return ()
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         return _rows_meeting(as_counts(counts, len(self.columns)), self.codes, self.at_least)
 
     def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
         return (conditions_met(self.codes, domain.shape(self.columns)) >= self.at_least) * values
-
-    def sensitivity(self, domain: Domain, unit: Unit) -> Sensitivity:
-        """(m, m², m) under both relations."""
-        return of_one_count(unit)
 
     def validate(self, domain: Domain) -> None:
         check_codes(self.columns, self.codes, domain)
