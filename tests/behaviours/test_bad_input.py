@@ -483,7 +483,7 @@ def test_what_goes_wrong_inside_becomes_one_line_without_values(
     code: int,
     words: str,
 ) -> None:
-    monkeypatch.setattr("admeasure.cli.fit.run_fit", failing_with(error))
+    monkeypatch.setattr("admeasure.verbs.fit.fit", failing_with(error))
     monkeypatch.delenv("ADMEASURE_DEBUG", raising=False)
     assert run(place.fit()) == code
     heard = capsys.readouterr()
@@ -496,7 +496,7 @@ def test_what_goes_wrong_inside_becomes_one_line_without_values(
 def test_the_debug_switch_shows_where_an_unexpected_error_came_from(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admeasure.cli.fit.run_fit", failing_with(ValueError("here")))
+    monkeypatch.setattr("admeasure.verbs.fit.fit", failing_with(ValueError("here")))
     monkeypatch.setenv("ADMEASURE_DEBUG", "1")
     assert run(place.fit()) == 1
     assert "Traceback" in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_a_fault_of_ours_and_ctrl_c_have_codes_of_their_own(code, error, tmp_pat
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("admeasure.cli.book.show", fail)
+    monkeypatch.setattr("admeasure.privacy.book.Book.open", fail)
     assert run(["ledger", "show", str(tmp_path / "book.db")]) == code
 
 

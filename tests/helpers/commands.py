@@ -21,14 +21,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 IMPORTED = (
-    "admeasure.auditing.release", "admeasure.cli.answer", "admeasure.cli.app",
-    "admeasure.cli.audit", "admeasure.cli.check", "admeasure.cli.draft", "admeasure.cli.fit",
-    "admeasure.cli.plan", "admeasure.cli.report", "admeasure.cli.run", "admeasure.cli.sample",
-    "admeasure.mechanisms.mst", "admeasure.release", "admeasure.reporting.html",
-    "admeasure.sources.files.source", "admeasure.sources.memory", "admeasure.verbs.audit",
-    "admeasure.verbs.check", "admeasure.verbs.draft", "admeasure.verbs.fit",
-    "admeasure.verbs.report", "admeasure.verbs.screen", "duckdb", "jinja2", "numpy", "pyarrow",
-    "scipy.optimize", "scipy.sparse", "scipy.special",
+    "admeasure.auditing.release", "admeasure.cli.app", "admeasure.cli.eyes",
+    "admeasure.cli.history", "admeasure.cli.options", "admeasure.cli.profile",
+    "admeasure.cli.run", "admeasure.conclusions", "admeasure.mechanisms.mst",
+    "admeasure.privacy.book", "admeasure.release", "admeasure.reporting.html",
+    "admeasure.reporting.verdicts", "admeasure.sources.files.source", "admeasure.sources.memory",
+    "admeasure.verbs.answer", "admeasure.verbs.audit", "admeasure.verbs.check",
+    "admeasure.verbs.draft", "admeasure.verbs.fit", "admeasure.verbs.plan",
+    "admeasure.verbs.report", "admeasure.verbs.sample", "admeasure.verbs.screen", "duckdb",
+    "jinja2", "numpy", "pyarrow", "scipy.optimize", "scipy.sparse", "scipy.special",
 )  # fmt: skip
 
 

@@ -4,57 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from admeasure.cli.arguments import conditions
-from admeasure.conclusions import check_all, load_conclusions
+import typer
+
+from admeasure.cli.arguments import Conclusions, Confidence, Json, ReleasePath, conditions
 from admeasure.errors import UsageError
-from admeasure.release import Answer, Release, StatisticAnswer
-from admeasure.reporting.verdicts import lines as conclusion_lines
-from admeasure.terminal.console import banner, say, say_json, table
-from admeasure.verbs.answer import answer, record
-from admeasure.workload import ColumnStatistic, load_questions
+from admeasure.terminal.console import banner, say, say_json, say_table
 
-
-def show(
-    path: Path,
-    queries: Path | None,
-    confidence: float,
-    conclusions: Path | None = None,
-    statistics: Sequence[ColumnStatistic] = (),
-    *,
-    json: bool,
-) -> None:
-    if queries is None and conclusions is None and not statistics:
-        raise UsageError(
-            "There is nothing to answer. Give QUERIES, --conclusions FILE, or a statistic such as "
-            "--mean COLUMN."
-        )
-    release = Release.load(path)
-    questions = [] if queries is None else load_questions(queries, release.schema)
-    stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
-    asked = [*questions, *statistics]
-    found = answer(release, asked, confidence=confidence) if asked else []
-    answers = [a for a in found if isinstance(a, Answer)]
-    others = [a for a in found if isinstance(a, StatisticAnswer)]
-    verdicts = check_all(release, stated, confidence=confidence)
-    stamp = release.certificate.stamp
-    if json:
-        say_json(
-            {
-                "release": str(path),
-                **record(release, found, confidence),
-                "conclusions": [v.to_json() for v in verdicts],
-            }
-        )
-        return
-    if stamp:
-        banner(stamp)
-    if answers:
-        _print(answers, release, confidence)
-    if others:
-        _print_statistics(others, confidence)
-    for line in conclusion_lines(verdicts):
-        say(line)
+if TYPE_CHECKING:
+    from admeasure.release import Answer, Release, StatisticAnswer
+    from admeasure.workload import ColumnStatistic
 
 
 NO_LIMIT = "no limit"
@@ -62,14 +22,92 @@ NO_NUMBER = 1e9
 """An end so many times the value comes from bins of a column without bounds: no number in print
 would help with it."""
 
+EXPLAINED = (
+    "supported: its columns were measured together. certified: the release bought the error of a "
+    "marginal that holds them (--certify). unsupported: bounded by what was chosen "
+    "instead. trivial: nothing is known beyond the number of rows."
+)
+
+
+def answer(
+    release: ReleasePath,
+    queries: Annotated[
+        Path | None, typer.Argument(metavar="QUERIES", help="A query file (TOML).")
+    ] = None,
+    confidence: Confidence = 0.95,
+    conclusions: Conclusions = None,
+    mean: Annotated[
+        list[str] | None, typer.Option("--mean", metavar="COLUMN", help="The mean of a column.")
+    ] = None,
+    total: Annotated[
+        list[str] | None, typer.Option("--sum", metavar="COLUMN", help="The sum of a column.")
+    ] = None,
+    median: Annotated[
+        list[str] | None, typer.Option("--median", metavar="COLUMN", help="The median.")
+    ] = None,
+    quantile: Annotated[
+        tuple[float, str] | None,
+        typer.Option(
+            "--quantile", metavar="SHARE COLUMN", help="What this share of the rows do not pass."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="CONDITIONS", help="For these: sex = 'F', age = {from = 30}."
+        ),
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Each question's answer with its interval. Costs no budget."""
+    from admeasure.conclusions import check_all, load_conclusions
+    from admeasure.release import Answer, Release, StatisticAnswer
+    from admeasure.reporting.verdicts import lines as conclusion_lines
+    from admeasure.verbs.answer import answer as answered
+    from admeasure.verbs.answer import record
+    from admeasure.workload import load_questions
+
+    statistics = _statistics(mean or [], total or [], median or [], quantile, where)
+    if queries is None and conclusions is None and not statistics:
+        raise UsageError(
+            "There is nothing to answer. Give QUERIES, --conclusions FILE, or a statistic such as "
+            "--mean COLUMN."
+        )
+    loaded = Release.load(release)
+    questions = [] if queries is None else load_questions(queries, loaded.schema)
+    stated = [] if conclusions is None else load_conclusions(conclusions, loaded.schema)
+    asked = [*questions, *statistics]
+    found = answered(loaded, asked, confidence=confidence) if asked else []
+    answers = [a for a in found if isinstance(a, Answer)]
+    others = [a for a in found if isinstance(a, StatisticAnswer)]
+    verdicts = check_all(loaded, stated, confidence=confidence)
+    stamp = loaded.certificate.stamp
+    if json:
+        say_json(
+            {
+                "release": str(release),
+                **record(loaded, found, confidence),
+                "conclusions": [v.to_json() for v in verdicts],
+            }
+        )
+        return
+    if stamp:
+        banner(stamp)
+    if answers:
+        _print(answers, loaded, confidence)
+    if others:
+        _print_statistics(others, confidence)
+    for line in conclusion_lines(verdicts):
+        say(line)
+
 
 def _print(answers: Sequence[Answer], release: Release, confidence: float) -> None:
     lines = [
         [a.name, f"{a.value:,.0f}", f"{a.low:,.0f}", f"{a.high:,.0f}", _percent(a, release), a.kind]
         for a in answers
     ]
-    for line in table(["question", "rows", "from", "to", "share", "interval"], lines):
-        say(line)
+    say_table(["question", "rows", "from", "to", "share", "interval"], lines)
     say()
     say(
         f"Each interval holds the true count with {100 * confidence:g}% confidence, for one "
@@ -81,8 +119,7 @@ def _print(answers: Sequence[Answer], release: Release, confidence: float) -> No
 def _print_statistics(answers: Sequence[StatisticAnswer], confidence: float) -> None:
     shown = [[_shown(a.value), _end(a.low, a.value), _end(a.high, a.value)] for a in answers]
     lines = [[a.name, *values, a.kind] for a, values in zip(answers, shown, strict=True)]
-    for line in table(["statistic", "value", "from", "to", "interval"], lines):
-        say(line)
+    say_table(["statistic", "value", "from", "to", "interval"], lines)
     say()
     say(
         f"Each interval holds the true value with {100 * confidence:g}% confidence, for one "
@@ -112,7 +149,7 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-def statistics_of(
+def _statistics(
     mean: Sequence[str],
     total: Sequence[str],
     median: Sequence[str],
@@ -120,6 +157,8 @@ def statistics_of(
     where: str | None,
 ) -> list[ColumnStatistic]:
     """The statistics that options of the command line ask for."""
+    from admeasure.workload import ColumnStatistic
+
     written = conditions(where)
     asked = [ColumnStatistic("mean", name, None, written) for name in mean]
     asked += [ColumnStatistic("sum", name, None, written) for name in total]
@@ -130,13 +169,6 @@ def statistics_of(
     if where is not None and not asked:
         raise UsageError("--where is for a statistic such as --mean COLUMN. Name one.")
     return asked
-
-
-EXPLAINED = (
-    "supported: its columns were measured together. certified: the release bought the error of a "
-    "marginal that holds them (--certify). unsupported: bounded by what was chosen "
-    "instead. trivial: nothing is known beyond the number of rows."
-)
 
 
 def _percent(given: Answer, release: Release) -> str:

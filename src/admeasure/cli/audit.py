@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import typer
 
-from admeasure.auditing.release import record
+from admeasure.cli.arguments import Json, ReleasePath
 from admeasure.errors import ExitCode
 from admeasure.terminal.console import banner, error, say, say_json
-from admeasure.verbs.audit import audit
 
 SHOWN = 5
 """Problems of one check that are printed; --json has them all."""
 
 
-def show(path: Path, *, json: bool) -> int:
-    """The exit code: 0 where every claim holds, else 3 with what failed."""
-    found = audit(path)
+def audit(release: ReleasePath, *, json: Json = False) -> None:
+    """Recompute from a release's log that its certificate holds. Exit code 3 if it does not."""
+    from admeasure.auditing.release import record
+    from admeasure.verbs.audit import audit as audited
+
+    found = audited(release)
+    code = ExitCode.DONE if found.holds else ExitCode.INVALID
     if json:
-        say_json({"release": str(path), **record(found)})
-        return 0 if found.holds else ExitCode.INVALID
+        say_json({"release": str(release), **record(found)})
+        raise typer.Exit(code)
     if found.stamp:
         banner(found.stamp)
     elif found.promise:
@@ -32,5 +35,5 @@ def show(path: Path, *, json: bool) -> int:
             rest = len(check.problems) - SHOWN
             more = f"\n… and {rest} more" if rest > 0 else ""
             listed = "\n".join(check.problems[:SHOWN]) + more
-            error(f"{path}: not so: {check.name}:\n{listed}", ExitCode.INVALID)
-    return 0 if found.holds else ExitCode.INVALID
+            error(f"{release}: not so: {check.name}:\n{listed}", ExitCode.INVALID)
+    raise typer.Exit(code)

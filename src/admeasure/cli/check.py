@@ -2,76 +2,71 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import typer
 
-from admeasure.cli.eyes import for_eyes_only, show_findings
+from admeasure.cli.arguments import Data, Json, SchemaPath, Show
 from admeasure.domain import about, as_float
 from admeasure.errors import DataError, ExitCode, SchemaError
-from admeasure.schema import Schema
-from admeasure.schema.problems import data_error
-from admeasure.schema.values import quoted
-from admeasure.sources.address import printable
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import say, say_json
-from admeasure.verbs.check import check, left_out, look_at
 
 
-def show(data: str, schema_path: Path, *, values: bool, json: bool) -> int:
-    """All problems at once. That a rule is broken is knowledge of the table: for its steward."""
+def check(
+    data: Data,
+    schema: SchemaPath,
+    *,
+    show_values: Show = False,
+    json: Json = False,
+) -> None:
+    """Whether a table satisfies its schema. Names columns and rules; a value only by --show."""
+    # All problems at once. That a rule is broken is knowledge of the table: for its steward.
+    from admeasure.cli.eyes import for_eyes_only, show_findings
+    from admeasure.schema import Schema
+    from admeasure.schema.problems import data_error
+    from admeasure.schema.values import quoted
+    from admeasure.sources.address import printable
+    from admeasure.verbs.check import check as problems_of
+    from admeasure.verbs.check import left_out, look_at
+
     called = printable(data)
-    if values:
+    if show_values:
         for_eyes_only(json=json)
     try:
-        schema = Schema.load(schema_path)
-        if values:
-            show_findings(look_at(data, schema))
+        known = Schema.load(schema)
+        if show_values:
+            show_findings(look_at(data, known))
         with progress() as make:
-            make(f"checking {printable(data)}")
-            problems = check(data, schema)
+            make(f"checking {called}")
+            problems = problems_of(data, known)
         if problems:
             raise data_error(problems)
     except (SchemaError, DataError) as error:
         if not json:
             raise
-        say_json(
-            {
-                "ok": False,
-                "data": printable(data),
-                "schema": str(schema_path),
-                "problems": _list(error),
-            }
-        )
-        return ExitCode.INVALID
-    domain = schema.domain
-    unnamed = left_out(data, schema)
+        say_json({"ok": False, "data": called, "schema": str(schema), "problems": _list(error)})
+        raise typer.Exit(ExitCode.INVALID) from None
+    domain = known.domain
+    unnamed = left_out(data, known)
     if json:
         facts = {
             "columns": len(domain),
             "cells": as_float(domain.cells()),
-            "zeros": len(schema.zeros),
+            "zeros": len(known.zeros),
             "left_out": unnamed,
         }
-        say_json(
-            {
-                "ok": True,
-                "data": printable(data),
-                "schema": str(schema_path),
-                "problems": [],
-                **facts,
-            }
-        )
-        return 0
-    rules = f"{len(schema.zeros)} {' or '.join(dict.fromkeys(z.rule for z in schema.zeros))}"
+        said = {"ok": True, "data": called, "schema": str(schema), "problems": []}
+        say_json(said | facts)
+        return
+    rules = f"{len(known.zeros)} {' or '.join(dict.fromkeys(z.rule for z in known.zeros))}"
     zeros = f", and no row that one of {rules} rules out"
     say(
-        f"OK: {called} has all {len(domain)} columns of {schema_path}, every value has a "
-        f"level, there is at least one row{zeros if schema.zeros else ''}."
+        f"OK: {called} has all {len(domain)} columns of {schema}, every value has a "
+        f"level, there is at least one row{zeros if known.zeros else ''}."
     )
-    say(f"The domain has {about(domain.cells())} cells. The unit is one {schema.unit.name}.")
+    say(f"The domain has {about(domain.cells())} cells. The unit is one {known.unit.name}.")
     if unnamed:
         few = ", ".join(map(quoted, unnamed[:12])) + (", …" if len(unnamed) > 12 else "")
         say(f"The schema leaves out {len(unnamed)} columns of the table: {few}.")
-    return 0
 
 
 def _list(error: Exception) -> list[str]:

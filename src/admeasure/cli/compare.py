@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from admeasure.cli.arguments import Force, Json, SchemaPath, WorkloadText
 from admeasure.errors import UsageError
-from admeasure.evaluation import NOT_PRIVATE
 from admeasure.files import refuse_to_overwrite, write_private
-from admeasure.reporting.compared import compared_html
-from admeasure.reporting.files import is_page, marked
-from admeasure.sources.address import printable
 from admeasure.terminal.bars import progress
-from admeasure.terminal.console import banner, note, say, say_json, table
-from admeasure.verbs.compare import Compared, compare
+from admeasure.terminal.console import banner, note, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from admeasure.verbs.compare import Compared
 
 
-def show(
-    real: str,
-    synthetic: Sequence[str],
-    schema: Path,
-    workload: str,
-    predict: str | None,
-    seed: int | None,
-    out: Path | None,
+def compare(
+    real: Annotated[str, typer.Argument(metavar="REAL", help="The real table.")],
+    synthetic: Annotated[
+        list[str],
+        typer.Argument(metavar="SYNTHETIC...", help="Tables made by any tool, or releases."),
+    ],
+    schema: SchemaPath,
+    workload: WorkloadText,
+    predict: Annotated[
+        str | None,
+        typer.Option("--predict", metavar="COLUMN", help="Also by what a learner learns of it."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="For the learner's rows.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A page (.html) too.")
+    ] = None,
     *,
-    force: bool,
-    json: bool,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
+    """Judge synthetic tables, made by any tool, against the real one. NOT PRIVATE."""
+    from admeasure.evaluation import NOT_PRIVATE
+    from admeasure.reporting.compared import compared_html
+    from admeasure.reporting.files import is_page, marked
+    from admeasure.sources.address import printable
+    from admeasure.verbs.compare import compare as compared
+
     named = {printable(text): text for text in synthetic}
     if len(named) < len(synthetic):
         raise UsageError("Two of the synthetic tables have the same name. Name each once.")
@@ -37,7 +55,7 @@ def show(
             raise UsageError(f"The comparison is an .html file; {page.name!r} is none.")
         refuse_to_overwrite(page, force=force)
     with progress() as make:
-        found = compare(
+        found = compared(
             real,
             named,
             schema,
@@ -73,8 +91,7 @@ def _print(found: Compared) -> None:
     head = ["", "workload error", "max error", "mean error", "rmse"]
     taught = [one.prediction for one in found.tables.values() if one.prediction is not None]
     head += [f"{taught[0].column} predicted"] if taught else []
-    for line in table(head, lines):
-        say(line)
+    say_table(head, lines)
     if taught:
         real = taught[0].learned[1].balanced_accuracy
         say(f"Predicted: balanced accuracy on real rows; {real:.4f} where real rows teach.")

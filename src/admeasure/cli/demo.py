@@ -8,17 +8,23 @@ import sys
 import time
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from admeasure.errors import UsageError
-from admeasure.mechanisms import REGISTRY
 from admeasure.terminal.console import BOLD, DIM, say, styled
 
 EPSILON, TOTAL = "1", "3"
 FILES = ("schema.toml", "workload.toml", "questions.toml")
 
 
-def show(out: Path | None) -> None:
-    """Write the bundle to a folder and go through the verbs there."""
+def demo(
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to put the files.")
+    ] = None,
+) -> None:
+    """The whole path on a bundled table; under a minute."""
     started = time.perf_counter()
     folder = _folder(out)
     write_bundle(folder)
@@ -108,6 +114,8 @@ def write_bundle(folder: Path) -> None:
 
 
 def _next(f: dict[str, str], folder: Path, seconds: float) -> None:
+    from admeasure.mechanisms import REGISTRY
+
     others = ", ".join(REGISTRY)
     _tell(f"That was everything, in {seconds:.0f} seconds. What to try next:")
     say(f"- Read {folder / 'report.html'} and {Path(f['release']) / 'certificate.yaml'}.")

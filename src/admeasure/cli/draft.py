@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from admeasure.cli.arguments import Data, Force
 from admeasure.files import refuse_to_overwrite, write_text
-from admeasure.sources.address import printable
 from admeasure.terminal.console import note, say
-from admeasure.verbs.draft import draft
 
 
-def show(data: str, out: Path | None, public: Sequence[str], *, force: bool) -> None:
+def draft(
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")
+    ] = None,
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public",
+            metavar="FILE",
+            help="A public file to fill in from: a table like this one, a codebook (CSV), a Table "
+            "Schema, SDV metadata or domain.json. Give one or more.",
+        ),
+    ] = None,
+    *,
+    force: Force = False,
+) -> None:
+    """Write a schema with names and storage types; bounds that no public file gives are yours."""
+    from admeasure.sources.address import printable
+    from admeasure.verbs.draft import draft as drafted
+
     if out is not None:
         refuse_to_overwrite(out, force=force)
-    text = draft(data, public=public)
+    text = drafted(data, public=public or ())
     if out is None:
         say(text)
         return

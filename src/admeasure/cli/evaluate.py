@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from admeasure.cli.history import say_future
-from admeasure.evaluation import NOT_PRIVATE, Errors
-from admeasure.evaluation.prediction import Prediction
-from admeasure.sources.address import printable
+import typer
+
+from admeasure.cli.arguments import Data, Json, SchemaPath, WorkloadText
 from admeasure.terminal.bars import progress
-from admeasure.terminal.console import banner, say, say_json, table
-from admeasure.verbs.evaluate import evaluate
+from admeasure.terminal.console import banner, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from admeasure.evaluation import Errors
+    from admeasure.evaluation.prediction import Prediction
 
 
-def show(
-    target: str,
-    data: str,
-    schema: Path,
-    workload: str,
-    rows: int | None,
-    seed: int | None,
-    future: str | None = None,
-    predict: str | None = None,
+def evaluate(
+    target: Annotated[
+        str, typer.Argument(metavar="RELEASE_OR_TABLE", help="A release, or a synthetic table.")
+    ],
+    data: Data,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", help="Judge N sampled rows of the release too."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="For the sampled rows.")
+    ] = None,
+    future: Annotated[
+        str | None,
+        typer.Option(
+            "--future",
+            metavar="F",
+            help="Error on queries not yet known: zipf:1of3:drift=0.2:draws=200:seed=0.",
+        ),
+    ] = None,
+    predict: Annotated[
+        str | None,
+        typer.Option(
+            "--predict",
+            metavar="COLUMN",
+            help="Learn to predict COLUMN from synthetic rows, and test on real ones.",
+        ),
+    ] = None,
     *,
-    json: bool,
+    json: Json = False,
 ) -> None:
+    """Errors against the private table. NOT PRIVATE."""
+    from admeasure.cli.history import say_future
+    from admeasure.evaluation import NOT_PRIVATE
+    from admeasure.sources.address import printable
+    from admeasure.verbs.evaluate import evaluate as run_evaluate
+
     with progress() as make:
-        found = evaluate(
+        found = run_evaluate(
             target,
             data,
             schema,
@@ -63,8 +92,7 @@ def _print_prediction(found: Prediction) -> None:
         for one in found.learned
     ]
     head = [f"{found.column} learned from", "rows", "accuracy", "balanced accuracy", "AUC"]
-    for line in table(head, lines):
-        say(line)
+    say_table(head, lines)
     say(
         f"Tested on {found.tested_on:,} real rows. Always naming the commonest level is right in "
         f"{found.commonest:.4f} of them."
@@ -89,8 +117,7 @@ def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) 
         ]
         for name, e in sides
     ]
-    for line in table(["", "workload error", "max error", "mean error", "rmse"], lines):
-        say(line)
+    say_table(["", "workload error", "max error", "mean error", "rmse"], lines)
     for name, e in sides:
         say(f"{name}: {e.in_words}.")
         if e.standard_error:
@@ -98,5 +125,4 @@ def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) 
     say()
     worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
     head = "answered worst" + (", of those looked at" if errors.standard_error else "")
-    for line in table([head, "L1 error"], worst):
-        say(line)
+    say_table([head, "L1 error"], worst)

@@ -2,124 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from admeasure.cli.eyes import for_eyes_only, show_findings
-from admeasure.cli.history import workload_of
-from admeasure.cli.options import mechanism_of
+import typer
+
+from admeasure.cli.arguments import (
+    CacheCodes,
+    Certify,
+    Data,
+    Delta,
+    Epsilon,
+    Json,
+    LedgerBook,
+    LedgerDataset,
+    MaxMemory,
+    MaxSeconds,
+    MechanismName,
+    Public,
+    Resume,
+    SchemaPath,
+    Seed,
+    Show,
+    WorkloadText,
+    charge_to,
+    known_options,
+)
 from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch
-from admeasure.mechanisms import Mechanism
-from admeasure.mechanisms.auto import Auto
-from admeasure.release import Release
-from admeasure.release.store import partial_folder
-from admeasure.request import ChargeTo
 from admeasure.terminal.console import banner, confirm, note, say_json, warn
 from admeasure.terminal.exits import resumable
-from admeasure.verbs.check import look_at
-from admeasure.verbs.fit import fit as run_fit
+
+if TYPE_CHECKING:
+    from admeasure.release import Release
 
 
-@dataclass(frozen=True)
-class FitArguments:
-    """What the command line asked for."""
+def fit(
+    context: typer.Context,
+    data: Data,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The release's folder.")],
+    mechanism: MechanismName = None,
+    delta: Delta = 1e-9,
+    public: Public = None,
+    ledger: LedgerBook = None,
+    dataset: LedgerDataset = None,
+    seed: Seed = None,
+    certify: Certify = None,
+    augment: Annotated[
+        int | None,
+        typer.Option(
+            "--augment", metavar="N", help="Add N random queries to a workload that is a history."
+        ),
+    ] = None,
+    max_memory: MaxMemory = None,
+    max_seconds: MaxSeconds = None,
+    cache_codes: CacheCodes = None,
+    *,
+    show_values: Show = False,
+    resume: Resume = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a mechanism on a private table and write a release.
 
-    data: str
-    schema: Path
-    workload: str
-    epsilon: float
-    delta: float
-    mechanism: str | None
-    options: tuple[str, ...]
-    out: Path
-    public: str | None
-    ledger: str | None
-    dataset: str | None
-    seed: int | None
-    resume: bool
-    augment: int | None = None
-    certify: float | None = None
-    max_memory: float | None = None
-    max_seconds: float | None = None
-    cache_codes: Path | None = None
-    look: bool = False
-    """Whether values of the table may be looked at and shown, before anything is charged."""
+    Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
+    """
+    from admeasure.cli.history import workload_of
+    from admeasure.cli.options import mechanism_of
+    from admeasure.release.store import partial_folder
+    from admeasure.verbs.fit import fit as run_fit
 
-
-def show(given: FitArguments, known: Sequence[str], *, profile: bool, json: bool) -> None:
-    watch = Watch(Limits(megabytes=given.max_memory, seconds=given.max_seconds))
-    mechanism = _checked(given, known)
-    if given.look:
-        _look(given)
-    if given.seed is not None and given.ledger is None:  # a book refuses it altogether
+    watch = Watch(Limits(megabytes=max_memory, seconds=max_seconds))
+    if data.startswith("-"):
+        raise UsageError("DATA comes first, then options.")
+    book = charge_to(ledger, dataset)
+    chosen = mechanism_of(mechanism, context.args, known_options(context))
+    if show_values:
+        _look(data, schema)
+    if seed is not None and ledger is None:  # a book refuses it altogether
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
-    seconds: dict[str, float] | None = None
+
+    def run() -> Release:
+        with watch.armed():
+            questions = workload_of(workload, schema, augment)
+        try:
+            return run_fit(
+                data,
+                schema,
+                workload=questions,
+                mechanism=chosen,
+                epsilon=epsilon,
+                delta=delta,
+                public=public,
+                out=out,
+                charge_to=book,
+                seed=seed,
+                resume=resume,
+                certify=certify,
+                limits=watch,
+                cache=cache_codes,
+                progress=True,
+            )
+        except KeyboardInterrupt:
+            raise resumable(partial_folder(out)) from None
+
     if profile:
         from admeasure.cli.profile import profiled
 
-        release, seconds = profiled(lambda: _run(given, mechanism, watch))
+        release, seconds = profiled(run)
     else:
-        release = _run(given, mechanism, watch)
+        release, seconds = run(), {}
     if json:
-        say_json(_facts(release, given.out) | ({"profile": seconds} if seconds else {}))
-    else:
-        _print(release, given)
-    if seconds and not json:
+        say_json(_facts(release, out) | ({"profile": seconds} if seconds else {}))
+        return
+    _print(release, out)
+    if seconds:
         note("")
         note("where the time went, in seconds (a step includes the steps it calls):")
         for what, spent in seconds.items():
             note(f"  {what:<22} {spent:9.3f}")
 
 
-def _checked(given: FitArguments, known: Sequence[str]) -> Mechanism | Auto:
-    if given.data.startswith("-"):
-        raise UsageError("DATA comes first, then options.")
-    if (given.ledger is None) != (given.dataset is None):
-        raise UsageError("--ledger BOOK and --dataset NAME belong together. Give both or neither.")
-    return mechanism_of(given.mechanism, given.options, known)
-
-
-def _look(given: FitArguments) -> None:
+def _look(data: str, schema: Path) -> None:
     """NOT PRIVATE, as the holder of the table asked: whether the run ends here depends on it."""
+    from admeasure.cli.eyes import for_eyes_only, show_findings
+    from admeasure.verbs.check import look_at
+
     for_eyes_only(json=False)
-    findings = look_at(given.data, given.schema)
+    findings = look_at(data, schema)
     show_findings(findings)
     if any(finding.is_likely for finding in findings):
         raise DataError(
             "The schema looks wrong for this table, see above. Nothing is charged. Correct it, or "
             "leave out --show."
         )
-
-
-def _run(given: FitArguments, mechanism: Mechanism | Auto, watch: Watch) -> Release:
-    charge_to = None
-    if given.ledger is not None and given.dataset is not None:
-        charge_to = ChargeTo(given.ledger, given.dataset)
-    with watch.armed():
-        workload = workload_of(given.workload, given.schema, given.augment)
-    try:
-        return run_fit(
-            given.data,
-            given.schema,
-            workload=workload,
-            mechanism=mechanism,
-            epsilon=given.epsilon,
-            delta=given.delta,
-            public=given.public,
-            out=given.out,
-            charge_to=charge_to,
-            seed=given.seed,
-            resume=given.resume,
-            certify=given.certify,
-            limits=watch,
-            cache=given.cache_codes,
-            progress=True,
-        )
-    except KeyboardInterrupt:
-        raise resumable(partial_folder(given.out)) from None
 
 
 def _facts(release: Release, out: Path) -> dict[str, Any]:
@@ -144,7 +163,7 @@ def _facts(release: Release, out: Path) -> dict[str, Any]:
     }
 
 
-def _print(release: Release, given: FitArguments) -> None:
+def _print(release: Release, out: Path) -> None:
     c, facts = release.certificate, release.facts
     if c.stamp:
         banner(c.stamp)
@@ -157,7 +176,7 @@ def _print(release: Release, given: FitArguments) -> None:
     )
     for text in c.notes:
         confirm(text)
-    confirm(f"The release is in {given.out}. It may be used without further cost:")
-    confirm(f"  admeasure answer {given.out} QUERIES.toml")
-    confirm(f"  admeasure sample {given.out} -n ROWS -o FILE.csv")
-    confirm(f"  admeasure report {given.out} -o report.html")
+    confirm(f"The release is in {out}. It may be used without further cost:")
+    confirm(f"  admeasure answer {out} QUERIES.toml")
+    confirm(f"  admeasure sample {out} -n ROWS -o FILE.csv")
+    confirm(f"  admeasure report {out} -o report.html")

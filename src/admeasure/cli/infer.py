@@ -104,7 +104,7 @@ def _show(
     release: Release, asked: Sequence[tuple[str, Analysis]], confidence: float, *, json: bool
 ) -> None:
     from admeasure import analyses
-    from admeasure.terminal.console import banner, say, say_json, table
+    from admeasure.terminal.console import banner, say, say_json, say_table
 
     found = [
         (kind, one)
@@ -123,8 +123,7 @@ def _show(
         for kind, one in found
     ]
     titles = ["statistic", "of", "estimate", "table from", "to", "population from", "to"]
-    for line in table(titles, lines):
-        say(line)
+    say_table(titles, lines)
     say()
     say(
         f"At {100 * confidence:g}%. For the table's own value the intervals allow for noise; for "

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from admeasure.cli.options import mechanism_of
-from admeasure.mechanisms import Plan
-from admeasure.terminal.console import say, say_json, table
-from admeasure.verbs.plan import Planned, plan
+import typer
+
+from admeasure.cli.arguments import (
+    Certify,
+    Delta,
+    Epsilon,
+    Json,
+    MechanismName,
+    Public,
+    SchemaPath,
+    WorkloadText,
+    known_options,
+)
+from admeasure.terminal.console import say, say_json, say_table
+
+if TYPE_CHECKING:
+    from admeasure.mechanisms import Plan
+    from admeasure.verbs.plan import Planned
+
 
 SHOWN = 40
 """The most lines of a split that are printed; --json has them all."""
 
 
-def show(
-    schema: Path,
-    workload: str,
-    epsilon: float,
-    delta: float,
-    name: str | None,
-    rows: int | None,
-    public: str | None,
-    certify: float | None,
-    extra: Sequence[str],
-    known: Sequence[str],
+def plan(
+    context: typer.Context,
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    mechanism: MechanismName = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
+    ] = None,
+    public: Public = None,
+    certify: Certify = None,
     *,
-    json: bool,
+    json: Json = False,
 ) -> None:
-    made = plan(
+    """How the budget would be split, expected error, memory, time. Touches no data.
+
+    Options of the mechanism are given in the same way: --rounds 20.
+    """
+    from admeasure.cli.options import mechanism_of
+    from admeasure.verbs.plan import plan as planned
+
+    made = planned(
         schema,
         workload=workload,
         epsilon=epsilon,
         delta=delta,
-        mechanism=mechanism_of(name, extra, known),
+        mechanism=mechanism_of(mechanism, context.args, known_options(context)),
         rows=rows,
         public=public,
         certify=certify,
@@ -64,8 +86,7 @@ def _print(planned: Planned) -> None:
     ]
     head = ["what", "times", "rho each", "share", "noise, in rows"]
     head += ["delta each"] if budget.delta_share else []
-    for line in table(head, lines[:SHOWN]):
-        say(line)
+    say_table(head, lines[:SHOWN])
     if len(lines) > SHOWN:
         say(f"… and {len(lines) - SHOWN} more; --json lists them all.")
     say()

@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from admeasure.cli.arguments import Conclusions, Confidence, Force, ReleasePath
 from admeasure.errors import UsageError
-from admeasure.evaluation import NOT_PRIVATE
-from admeasure.sources.address import printable
-from admeasure.terminal.bars import Bar, progress
+from admeasure.terminal.bars import progress
 from admeasure.terminal.console import confirm, note
-from admeasure.verbs.report import certificate, report
 
 
-@dataclass(frozen=True)
-class ReportArguments:
-    """What the command line asked for."""
+def report(
+    release: ReleasePath,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The report's file.")],
+    internal: Annotated[
+        str | None,
+        typer.Option("--internal", metavar="DATA", help="Add true errors: NOT PRIVATE."),
+    ] = None,
+    confidence: Confidence = 0.95,
+    conclusions: Conclusions = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", metavar="BOOK", help="Show what was ever spent on the data set."),
+    ] = None,
+    *,
+    certificate: Annotated[
+        bool,
+        typer.Option(
+            "--certificate", help="The certificate alone: .html (one page), .json, .yaml."
+        ),
+    ] = False,
+    force: Force = False,
+) -> None:
+    """What the release is, what it cost, how good it says it is. May be published.
 
-    release: Path
-    out: Path
-    internal: str | None
-    confidence: float
-    conclusions: Path | None
-    ledger: str | None
-    certificate: bool
+    FILE.html is one page with charts, complete in itself; any other suffix is plain text.
+    """
+    from admeasure.evaluation import NOT_PRIVATE
+    from admeasure.sources.address import printable
+    from admeasure.verbs.report import certificate as write_certificate
+    from admeasure.verbs.report import report as write_report
 
-
-def show(given: ReportArguments, *, force: bool) -> None:
-    if given.internal is not None and given.certificate:
+    if internal is not None and certificate:
         raise UsageError("A certificate has nothing internal. Leave out --internal.")
-    if given.certificate:
-        confirm(f"Wrote {certificate(given.release, given.out, overwrite=force)}.")
+    if certificate:
+        confirm(f"Wrote {write_certificate(release, out, overwrite=force)}.")
         return
-    if given.internal is None:
-        out = _written(given, force=force)
-    else:
-        with progress() as make:
-            reading = make(f"reading {printable(given.internal)}")
-            out = _written(given, force=force, reading=reading)
+    with progress(shown=internal is not None) as make:
+        written = write_report(
+            release,
+            out,
+            confidence=confidence,
+            conclusions=conclusions,
+            book=ledger,
+            internal=internal,
+            overwrite=force,
+            reading=None if internal is None else make(f"reading {printable(internal)}"),
+        )
+    if internal is not None:
         note(NOT_PRIVATE)
-    confirm(f"Wrote {out}.")
-
-
-def _written(given: ReportArguments, *, force: bool, reading: Bar | None = None) -> Path:
-    return report(
-        given.release,
-        given.out,
-        confidence=given.confidence,
-        conclusions=given.conclusions,
-        book=given.ledger,
-        internal=given.internal,
-        overwrite=force,
-        reading=reading,
-    )
+    confirm(f"Wrote {written}.")

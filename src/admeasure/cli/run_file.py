@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from admeasure.release.store import partial_folder
+import typer
+
+from admeasure.cli.arguments import Json
 from admeasure.terminal.console import banner, confirm, log, say_json
 from admeasure.terminal.exits import Interrupted
-from admeasure.verbs.run_file import RanFile, run_file
+
+if TYPE_CHECKING:
+    from admeasure.verbs.run_file import RanFile
 
 
-def show(path: Path, *, json: bool) -> None:
+def run_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The run file (TOML).")],
+    *,
+    json: Json = False,
+) -> None:
+    """Do all that a run file says: fit, rows, answers, report. Again: what is missing of it."""
+    from admeasure.release.store import partial_folder
+    from admeasure.verbs.run_file import run_file as run
+
     places: list[Path] = []
     try:
-        ran = run_file(path, started=places.append, progress=True)
+        ran = run(file, started=places.append, progress=True)
     except KeyboardInterrupt:
         if any(partial_folder(place).exists() for place in places):
             raise Interrupted(
@@ -21,8 +34,8 @@ def show(path: Path, *, json: bool) -> None:
                 "file again to continue; nothing is charged twice."
             ) from None
         raise
-    for file in ran.written:
-        log("written", file=str(file))
+    for written in ran.written:
+        log("written", file=str(written))
     if json:
         say_json(_facts(ran))
     else:

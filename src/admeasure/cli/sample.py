@@ -4,39 +4,72 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Annotated
 
-from admeasure.cli.arguments import conditions
+import typer
+
+from admeasure.cli.arguments import Force, Json, ReleasePath, conditions
 from admeasure.errors import UsageError
-from admeasure.release import Release
 from admeasure.terminal.bars import first_used, progress
 from admeasure.terminal.console import banner, confirm, say_json, warn
-from admeasure.verbs.sample import sample_file
 
 
-def show(
-    path: Path,
-    out: Path,
-    rows: int | None,
-    seed: int | None,
+def sample(
+    release: ReleasePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file.")
+    ],
+    rows: Annotated[
+        int | None,
+        typer.Option("-n", "--rows", metavar="ROWS", help="As many as the table has, if not told."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="CONDITIONS", help="Rows that meet: \"sex = 'Female'\"."),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option("--like", metavar="FILE", help="A CSV table of conditions, with `rows`."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="These columns only.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
+    ] = None,
     *,
-    where: str | None,
-    like: Path | None,
-    columns: str | None,
-    search: bool | None,
-    max_seconds: float | None,
-    safe: bool,
-    force: bool,
-    json: bool,
+    search: Annotated[
+        bool | None,
+        typer.Option(
+            "--search/--no-search",
+            help="Bring the rows' counts nearer to the model's answers; where it is quick, if not "
+            "told.",
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option("--max-seconds", metavar="S", help="End the search after this time."),
+    ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option("--spreadsheet-safe", help="Mark CSV texts that would run as formulas."),
+    ] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
+    """Write synthetic rows. Costs no budget."""
+    from admeasure.release import Release
+    from admeasure.verbs.sample import sample_file
+
     if rows is not None and rows < 0:
         raise UsageError(f"-n must not be negative; it is {rows}.")
-    release = Release.load(path)
-    count = release.rows if rows is None else rows
+    loaded = Release.load(release)
+    count = loaded.rows if rows is None else rows
     met = conditions(where)
     what = "rows" if met or like is not None else f"{count:,} rows"
     with progress() as make:
         made = sample_file(
-            release,
+            loaded,
             out,
             rows,
             where=met,
@@ -45,7 +78,7 @@ def show(
             seed=seed,
             search=search,
             max_seconds=max_seconds,
-            spreadsheet_safe=safe,
+            spreadsheet_safe=spreadsheet_safe,
             overwrite=force,
             tell=first_used(make, f"sampling {what}"),
         )
@@ -54,7 +87,7 @@ def show(
             f"A spreadsheet would run texts of {', '.join(made.formulas)} as formulas. For one, "
             "sample with --spreadsheet-safe."
         )
-    stamp = release.certificate.stamp
+    stamp = loaded.certificate.stamp
     if json:
         said = {"rows": made.rows, "columns": list(made.columns), "file": str(out), "stamp": stamp}
         say_json(said | {"search": made.searched})

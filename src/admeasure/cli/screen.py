@@ -4,39 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from admeasure.cli.arguments import (
+    Data,
+    Delta,
+    Epsilon,
+    Json,
+    LedgerBook,
+    LedgerDataset,
+    Resume,
+    SchemaPath,
+    Seed,
+    WorkloadText,
+    charge_to,
+)
 from admeasure.errors import UsageError
-from admeasure.release.store import partial_folder
-from admeasure.request import ChargeTo
 from admeasure.terminal.bars import progress
-from admeasure.terminal.console import banner, say, say_json, table, warn
+from admeasure.terminal.console import banner, say, say_json, say_table, warn
 from admeasure.terminal.exits import resumable
-from admeasure.verbs.screen import Screening
-from admeasure.verbs.screen import screen as run_screen
+
+if TYPE_CHECKING:
+    from admeasure.verbs.screen import Screening
 
 
-def show(
-    data: str,
-    public: Sequence[str],
-    schema_path: Path,
-    workload: str,
-    epsilon: float,
-    delta: float,
-    fit_epsilon: float,
-    marginals: int,
-    time_limit: float,
-    ledger: str | None,
-    dataset: str | None,
-    seed: int | None,
-    out: Path | None,
+def screen(
+    data: Data,
+    public: Annotated[
+        list[str],
+        typer.Option("--public", metavar="DATA", help="A public table; give one or more."),
+    ],
+    schema: SchemaPath,
+    workload: WorkloadText,
+    epsilon: Epsilon,
+    delta: Delta = 1e-9,
+    fit_epsilon: Annotated[
+        float, typer.Option("--fit-epsilon", metavar="E", help="The budget of the fit to come.")
+    ] = 1.0,
+    marginals: Annotated[
+        int, typer.Option("--marginals", metavar="N", help="Judge on at most so many queries.")
+    ] = 256,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Fail where a table takes longer; all is charged then, and nothing released.",
+        ),
+    ] = float("inf"),
+    ledger: LedgerBook = None,
+    dataset: LedgerDataset = None,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Keep the result here; a run can be resumed then."
+        ),
+    ] = None,
     *,
-    resume: bool,
-    json: bool,
+    resume: Resume = False,
+    json: Json = False,
 ) -> None:
-    if (ledger is None) != (dataset is None):
-        raise UsageError("--ledger BOOK and --dataset NAME belong together. Give both or neither.")
+    """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
+    from admeasure.release.store import partial_folder
+    from admeasure.verbs.screen import screen as run_screen
+
+    book = charge_to(ledger, dataset)
     names = _names(public)
-    charge_to = ChargeTo(ledger, dataset) if ledger is not None and dataset is not None else None
     if seed is not None:
         warn("NOT PRIVATE: --seed makes the noise repeatable. For tests and research only.")
     try:
@@ -45,7 +81,7 @@ def show(
             found = run_screen(
                 data,
                 names,
-                schema_path,
+                schema,
                 workload=workload,
                 epsilon=epsilon,
                 delta=delta,
@@ -53,7 +89,7 @@ def show(
                 marginals=marginals,
                 time_limit=time_limit,
                 out=out,
-                charge_to=charge_to,
+                charge_to=book,
                 seed=seed,
                 resume=resume,
             )
@@ -90,8 +126,7 @@ def _print(found: Screening, fit_epsilon: float) -> None:
         for c in found.candidates
     ]
     heads = ["rank", "public table", "best-mixture error", "95% interval", "records", "verdict"]
-    for line in table(heads, lines):
-        say(line)
+    say_table(heads, lines)
     say()
     if any(c.tied_with for c in found.candidates):
         say(

@@ -116,7 +116,7 @@ def study(
 
 def _print(cells: list[StudyCell], measure: str) -> None:
     from admeasure.studies.table import grid, panels
-    from admeasure.terminal.console import say, table
+    from admeasure.terminal.console import say, say_table
 
     for (name, workload), mine in panels(cells).items():
         runs = max(len(cell.values) + len(cell.failures) for cell in mine)
@@ -124,8 +124,7 @@ def _print(cells: list[StudyCell], measure: str) -> None:
         say(f"{name}, {workload}: {measure.replace('_', ' ')}, {over}")
         say()
         headers, lines = grid(mine)
-        for line in table(headers, lines):
-            say(line)
+        say_table(headers, lines)
         for cell in mine:
             for reason in dict.fromkeys(cell.failures):
                 say(f"{cell.label}, epsilon {cell.epsilon:g}: {reason}")

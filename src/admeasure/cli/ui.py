@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from admeasure.errors import UsageError
 from admeasure.terminal.console import note, say
 
 
+def ui(
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where tables, runs and the book go.")
+    ] = Path("admeasure-work"),
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="0 takes any free port.", min=0, max=65535)
+    ] = 0,
+    *,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
+) -> None:
+    """A page on this machine that leads from a table to a release. Nobody else can reach it."""
+    serve(folder, port, browser=browser)
+
+
 def serve(folder: Path, port: int, *, browser: bool, **settings: Any) -> None:
     """Until Ctrl-C; `settings` are those of `web.server.server`."""
+    import socket
+    import webbrowser
+
     try:
         from admeasure.web.app import make_app
         from admeasure.web.server import server

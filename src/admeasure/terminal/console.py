@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any, TextIO
 
 from admeasure.plain import clean as clean
-from admeasure.plain import table as table
+from admeasure.plain import table
 
 BOLD, RED, YELLOW, DIM = "1", "1;31", "33", "2"
 
@@ -67,6 +67,11 @@ def styled(text: str, style: str, stream: TextIO) -> str:
 def say(text: str = "") -> None:
     """A line of the result."""
     print(clean(text))
+
+
+def say_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    for line in table(headers, rows, left=left):
+        say(line)
 
 
 def say_json(value: Any) -> None:
