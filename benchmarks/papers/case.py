@@ -71,6 +71,32 @@ def options(**given: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name.replace("_", "-"), str(value)) for name, value in sorted(given.items()))
 
 
+def by_replacement(
+    table: str,
+    workload: str,
+    mechanism: str,
+    epsilon: float,
+    seed: int,
+    judge: Judge,
+    public: str | None = None,
+    **given: Any,
+) -> Case:
+    """A run under the promise of GEM's, PMW-Pub's and RAP's papers."""
+    return Case(
+        table,
+        workload,
+        mechanism,
+        epsilon,
+        seed,
+        options(**given),
+        neighbours="replace",
+        delta="1/n^2",
+        conversion="loose",
+        public=public,
+        judge=judge,
+    )
+
+
 def run(case: Case) -> Record:
     """Fit and judge, in a process that does nothing else."""
     from admeasure.errors import UsageError

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from common import Record
-from papers.case import Case, options
+from papers.case import Case, by_replacement
 from papers.experiment import (
     Claim,
     Experiment,
@@ -43,19 +43,8 @@ WORKLOADS = {SMALL: "all-3way", ADULT: "all-3way", STARRED: "random:64:3way:seed
 
 
 def case(table: str, name: str, epsilon: float, seed: int, public: str | None = None, **given: Any):
-    return Case(
-        table,
-        WORKLOADS[table],
-        name,
-        epsilon,
-        seed,
-        options(**given),
-        neighbours="replace",
-        delta="1/n^2",
-        conversion="loose",
-        public=public,
-        judge="present" if table == LOANS else "answers",
-    )
+    judge = "present" if table == LOANS else "answers"
+    return by_replacement(table, WORKLOADS[table], name, epsilon, seed, judge, public, **given)
 
 
 def over(scale: Scale, seeds: int = 1, few: Sequence[float] = FEW) -> Iterator[tuple[float, int]]:

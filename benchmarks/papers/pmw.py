@@ -13,7 +13,7 @@ from itertools import product
 
 from admeasure.studies.reducers import best_of_grid
 from common import Record
-from papers.case import Case, options
+from papers.case import Case, by_replacement
 from papers.experiment import (
     Claim,
     Experiment,
@@ -49,18 +49,7 @@ STANDS_IN = (
 
 
 def case(table: str, name: str, epsilon: float, seed: int, public: str | None = None, **given):
-    return Case(
-        table,
-        WORKLOADS[table],
-        name,
-        epsilon,
-        seed,
-        options(**given),
-        neighbours="replace",
-        delta="1/n^2",
-        conversion="loose",
-        public=public,
-    )
+    return by_replacement(table, WORKLOADS[table], name, epsilon, seed, "answers", public, **given)
 
 
 def pairs(scale: Scale) -> Iterator[Case]:

@@ -19,7 +19,7 @@ from admeasure.privacy.convert import rho_of_loose
 from admeasure.studies.budgets import delta_for
 from common import Record
 from papers import rap_future
-from papers.case import Case, options
+from papers.case import Case, by_replacement
 from papers.experiment import (
     Claim,
     Experiment,
@@ -58,18 +58,8 @@ MOST = 200_000
 
 
 def case(table: str, workload: str, name: str, epsilon: float, seed: int, **given: Any) -> Case:
-    return Case(
-        table,
-        workload,
-        name,
-        epsilon,
-        seed,
-        options(**given),
-        neighbours="replace",
-        delta="1/n^2",
-        conversion="loose",
-        judge="present" if name.startswith("rap") else "answers",
-    )
+    judge = "present" if name.startswith("rap") else "answers"
+    return by_replacement(table, workload, name, epsilon, seed, judge, **given)
 
 
 def grid(scale: Scale) -> Sequence[tuple[int, int]]:

@@ -7,11 +7,14 @@ nothing. So marginals that fit together in one small joint are counted once, as 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain
+
+T = TypeVar("T")
 
 BATCH = 4096
 """Targets planned at a time, which bounds the cost of planning."""
@@ -70,3 +73,20 @@ def summed(table: np.ndarray, joint: Columns, columns: Columns) -> np.ndarray:
     drop = tuple(i for i, c in enumerate(joint) if c not in columns)
     kept = [c for c in joint if c in columns]
     return table.sum(axis=drop).transpose([kept.index(c) for c in columns])
+
+
+def batches(
+    items: Iterable[T], cells: Callable[[T], int], most_cells: int, most: float = math.inf
+) -> Iterator[list[T]]:
+    """Neighbours in groups of at most `most_cells` cells, or of one; at most `most` in each."""
+    batch: list[T] = []
+    held = 0
+    for item in items:
+        size = cells(item)
+        if batch and (held + size > most_cells or len(batch) >= most):
+            yield batch
+            batch, held = [], 0
+        batch.append(item)
+        held += size
+    if batch:
+        yield batch

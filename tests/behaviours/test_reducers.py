@@ -8,7 +8,7 @@ import pytest
 
 from admeasure.errors import UsageError
 from admeasure.studies.budgets import delta_for, read_delta
-from admeasure.studies.reducers import best_by, best_of_grid, left_out_best, mean_of
+from admeasure.studies.reducers import best_by, best_of_grid, mean_of
 from admeasure.studies.table import StudyCell, best_of_options
 
 RUNS: list[dict[str, Any]] = [
@@ -44,15 +44,6 @@ def test_a_setting_chosen_by_one_measure_is_judged_by_another() -> None:
     omniscient = best_of_grid(RUNS, "future", by_t)
     assert omniscient is not None
     assert omniscient.mean == pytest.approx(0.6)
-
-
-def test_a_left_out_seed_is_judged_with_the_setting_that_the_others_chose() -> None:
-    # On seed 1 alone T = 1 is best (0.3 against 0.6), which has 0.5 on seed 0; on seed 0 T = 4 is
-    # best (0.1 against 0.5), which has 0.6 on seed 1.
-    found = left_out_best(RUNS, "present", by_t)
-    assert found is not None
-    assert found.values == (0.5, 0.6)
-    assert left_out_best([r for r in RUNS if r["seed"] == 0], "present", by_t) is None
 
 
 def test_all_runs_alike() -> None:

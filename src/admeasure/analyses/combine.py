@@ -17,7 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 
-from admeasure.analyses.infer import Inferred, error_probability
+from admeasure.analyses.infer import Inferred
+from admeasure.bounds.evidence import error_probability
 from admeasure.errors import UsageError
 
 

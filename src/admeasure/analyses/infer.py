@@ -23,7 +23,7 @@ from admeasure.analyses.inside_bins import Way, inside_bins
 from admeasure.analyses.one_step import step
 from admeasure.analyses.statistics import Analysis
 from admeasure.bounds import Evidence
-from admeasure.errors import UsageError
+from admeasure.bounds.evidence import error_probability
 from admeasure.release import Release
 
 UNMEASURED = 0.2
@@ -112,10 +112,3 @@ def _intervals(
         sums.append(found.shift)
         widest = np.maximum(widest, found.unmeasured)
     return ends[0], ends[1], widest, (sums[1] - sums[0] + way.below + way.above) / 2
-
-
-def error_probability(confidence: float) -> float:
-    """1 - confidence, which must lie between 0 and 1."""
-    if not 0 < confidence < 1:
-        raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
-    return 1 - confidence

@@ -67,13 +67,13 @@ class Evidence:
 
     def bounds(self, marginals: Sequence[Columns], confidence: float) -> dict[Columns, Bound]:
         """For each set of columns, by itself."""
-        beta = _beta(confidence)
+        beta = error_probability(confidence)
         believed = self.model.marginals(marginals)
         return {c: self._bound(c, p, beta) for c, p in zip(marginals, believed, strict=True)}
 
     def answers(self, questions: Sequence[Question], confidence: float) -> list[Answer]:
         """For each question an interval, by itself; no two of them contradict each other."""
-        beta = _beta(confidence)
+        beta = error_probability(confidence)
         sets = list(dict.fromkeys(q.query.columns for q in questions))
         known = {
             columns: KnownMarginals(self, columns, np.asarray(table, dtype=float), beta)
@@ -100,7 +100,7 @@ class Evidence:
         one that is depends on public numbers alone."""
         if self.errors is None:
             return None
-        m, half = len(self.errors.marginals), _beta(confidence) / 2
+        m, half = len(self.errors.marginals), error_probability(confidence) / 2
         # What is summed, how many draws of noise are in it, and how many means it is.
         ways = [(self.errors.values[:1], 1, mean_factor(m))]
         if self.errors.weighs_alike:
@@ -345,7 +345,8 @@ def _tails(summed: int, sigma: float, part: float, beta: float) -> Tails:
     return lambda cells: sum_tails(cells * summed, sigma, part * beta)
 
 
-def _beta(confidence: float) -> float:
+def error_probability(confidence: float) -> float:
+    """1 - confidence, which must lie between 0 and 1."""
     if not 0 < confidence < 1:
         raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
     return 1 - confidence

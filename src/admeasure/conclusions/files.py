@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.queries import Marginal, Query, Where
-from admeasure.untrusted import parse_toml, read_text
+from admeasure.untrusted import read_text
 from admeasure.workload import query_of
-from admeasure.workload.files import check_keys, tables, whole_number
+from admeasure.workload.files import check_keys, titled_tables, whole_number
 
 if TYPE_CHECKING:
     from admeasure.schema import Schema
@@ -83,27 +83,14 @@ def load_conclusions(path: str | Path, schema: Schema) -> list[Conclusion]:
 
 def parse_conclusions(text: str, schema: Schema, *, name: str = "conclusions") -> list[Conclusion]:
     """The conclusions of a TOML text; `name` is what errors call it."""
-    document = parse_toml(text, name, WorkloadError)
-    unknown = [key for key in document if key != "conclusion"]
-    if unknown:
-        raise WorkloadError(
-            f"{name}: there is no table {unknown[0]!r} in a file of conclusions. "
-            "Use [[conclusion]]."
-        )
-    found: dict[str, Conclusion] = {}
-    for number, table in enumerate(tables(document, "conclusion", name), start=1):
-        title = table.get("name")
-        if not isinstance(title, str) or not title:
-            raise WorkloadError(f'{name}: [[conclusion]] {number} has no name. Add `name = "…"`.')
-        if title in found:
-            raise WorkloadError(f"{name}: two conclusions are named {title!r}. Rename one.")
+    found = []
+    titled = titled_tables(text, name, "conclusion", "conclusions", "a file of conclusions")
+    for title, table in titled.items():
         try:
-            found[title] = Conclusion(title, tuple(_claims(table, schema)))
+            found.append(Conclusion(title, tuple(_claims(table, schema))))
         except (SchemaError, WorkloadError) as error:
             raise WorkloadError(f"{name}: conclusion {title!r}: {error}") from error
-    if not found:
-        raise WorkloadError(f"{name} has no conclusion. Add a [[conclusion]].")
-    return list(found.values())
+    return found
 
 
 def _claims(table: Mapping[str, Any], schema: Schema) -> Iterator[Claim]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.evaluation.subsampling import Equivalent, Resampling
+from admeasure.joints import batches
 from admeasure.queries import Marginal, WorkloadQuery
 from admeasure.workload import KWay, Workload
 
@@ -134,7 +135,7 @@ def _errors(
     """Each query with its exact answer and the errors of shares: of the rows that the estimate
     says there are, which answers that do not add up need not sum to."""
     total = float(estimate([()])[0])
-    for batch in _batches(queries, domain):
+    for batch in batches(queries, lambda q: domain.cells(q.columns), BATCH_CELLS):
         columns = [query.columns for query in batch]
         sides = zip(batch, truth(columns), estimate(columns), strict=True)
         for query, true, believed in sides:
@@ -181,17 +182,3 @@ def _near(rule: KWay, columns: Columns) -> Iterator[Columns]:
         kept = [c for c in columns if c != out]
         if out != rule.target:
             yield from (canonical((*kept, c)) for c in rule.columns if c not in columns)
-
-
-def _batches(queries: Iterable[WorkloadQuery], domain: Domain) -> Iterator[list[WorkloadQuery]]:
-    batch: list[WorkloadQuery] = []
-    cells = 0
-    for query in queries:
-        size = domain.cells(query.columns)
-        if batch and cells + size > BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(query)
-        cells += size
-    if batch:
-        yield batch

@@ -9,7 +9,7 @@ floating point cannot decide (docs/explanations/noise.md has the proof).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import final
 
@@ -35,13 +35,17 @@ class LazyUniform:
         self.precision += 64
 
     def below_exp(self, x: Fraction) -> bool:
-        """Whether U < exp(-x), for rational x >= 0.
+        """Whether U < exp(-x), for rational x >= 0."""
+        return self.is_below(lambda precision: exp_bounds(x, precision))
+
+    def is_below(self, bounds: Callable[[int], tuple[int, int]]) -> bool:
+        """Whether U is below a number, of which `bounds` gives those of its first bits.
 
         Ends with probability one: each further word leaves the question open with probability
         at most 2^-62.
         """
         while True:
-            low, high = exp_bounds(x, self.precision)
+            low, high = bounds(self.precision)
             if self.prefix + 1 <= low:
                 return True
             if self.prefix >= high:

@@ -232,13 +232,7 @@ class Race:
 
     def _decide(self, ones: int, prefix: int) -> bool:
         uniform = LazyUniform(self._bits, prefix, PREFIX)
-        while True:
-            low, high = _keep_bounds(ones, uniform.precision)
-            if uniform.prefix + 1 <= low:
-                return True
-            if uniform.prefix >= high:
-                return False
-            uniform.refine()
+        return uniform.is_below(lambda precision: _keep_bounds(ones, precision))
 
     def _enter_from(self, block: Scores, positions: Ints, ones: int, never: int = 0) -> None:
         if len(positions):

@@ -28,6 +28,7 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError
 from admeasure.families import Model
+from admeasure.joints import batches
 from admeasure.measurement import mean_factor
 from admeasure.privacy.scores.score import GRID, GRID_BITS, LARGEST, to_grid
 from admeasure.unit import Unit
@@ -66,20 +67,9 @@ class WorkloadErrors:
     def _errors(self, tables: Sequence[np.ndarray]) -> Iterator[int]:
         """E_r in parts of a row, whole numbers."""
         exact = iter(tables)
-        for batch in self._batches():
+        for batch in batches(self.marginals, self.domain.cells, BATCH_CELLS):
             for believed in map(to_grid, self.model.marginals(batch)):
                 # Beyond this the sum could pass 63 bits and wrap around, unlike for neighbours.
                 if float(np.abs(believed).sum(dtype=np.float64)) >= LARGEST * GRID:
                     raise ResourceError("A model's answers to a marginal pass 2**37 rows.")
                 yield int(np.abs((next(exact) << GRID_BITS) - believed).sum())
-
-    def _batches(self) -> Iterator[list[Columns]]:
-        batch: list[Columns] = []
-        cells = 0
-        for columns in self.marginals:
-            cells += self.domain.cells(columns)
-            if batch and cells > BATCH_CELLS:
-                yield batch
-                batch, cells = [], self.domain.cells(columns)
-            batch.append(columns)
-        yield batch

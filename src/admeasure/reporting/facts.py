@@ -8,7 +8,7 @@ counted, so that a report can say so.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from admeasure.bounds import Evidence
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns
 from admeasure.errors import UsageError
+from admeasure.joints import batches
 from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
 from admeasure.queries import Cell, from_record
@@ -166,8 +167,8 @@ def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ran
     weights: dict[Columns, float] = {}
     for query in release.workload:
         weights[query.columns] = weights.get(query.columns, 0.0) + release.workload.weight(query)
-    found = []
-    for batch in batches(drawn(release.workload.marginals(), RANKED), release.schema.domain):
+    found, looked_at = [], drawn(release.workload.marginals(), RANKED)
+    for batch in batches(looked_at, release.schema.domain.cells, BATCH_CELLS):
         bounds = evidence.bounds(batch, confidence)
         found += [
             Ranked(c, share(b.error, release.rows), b.kind, weights[c]) for c, b in bounds.items()
@@ -188,21 +189,6 @@ def evenly(marginals: Sequence[Columns], most: int) -> list[Columns]:
     if len(marginals) <= most:
         return list(marginals)
     return [marginals[i * len(marginals) // most] for i in range(most)]
-
-
-def batches(marginals: Sequence[Columns], domain: Domain) -> Iterator[list[Columns]]:
-    """Marginals in groups of a bounded number of cells."""
-    batch: list[Columns] = []
-    cells = 0
-    for columns in marginals:
-        size = domain.cells(columns)
-        if batch and cells + size > BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(columns)
-        cells += size
-    if batch:
-        yield batch
 
 
 def pairs(release: Published, evidence: Evidence) -> Association:

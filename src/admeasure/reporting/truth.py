@@ -18,14 +18,15 @@ from admeasure.errors import UsageError
 from admeasure.evaluation import Errors, compare
 from admeasure.evaluation.errors import Answers
 from admeasure.evaluation.future import FutureError, future_error
+from admeasure.joints import batches
 from admeasure.published import Published
 from admeasure.reporting.charts import Dot, HeatCell
 from admeasure.reporting.facts import (
+    BATCH_CELLS,
     PAIRED,
     RANKED,
     Association,
     Ranked,
-    batches,
     cramers_v,
     drawn,
 )
@@ -186,7 +187,8 @@ def _marginals(
     cells: list[CellTruth] = []
     new: list[NewInMarginal] = []
     chosen = [*bounds, *drawn([c for c in release.workload.closure() if c not in bounds], RANKED)]
-    for batch in batches(sorted(chosen, key=lambda c: (len(c), c)), release.schema.domain):
+    chosen.sort(key=lambda c: (len(c), c))
+    for batch in batches(chosen, release.schema.domain.cells, BATCH_CELLS):
         sides = zip(batch, truth(batch), release.model.marginals(batch), strict=True)
         for columns, counts, believed in sides:
             true, other = counts / rows, _shares(believed)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.errors import DataError, UsageError
+from admeasure.privacy.journal import flush_folder
 from admeasure.untrusted import parse_json, read_bytes
 
 Record = dict[str, Any]
@@ -54,7 +55,7 @@ class Lines:
             file.write(line)
             os.fsync(file.fileno())
         if fresh:
-            _flush_folder(self.path.parent)
+            flush_folder(self.path.parent)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -107,11 +108,3 @@ def _end_of_whole_lines(file: Any) -> int:
             return start + found + 1
         at = start
     return 0
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

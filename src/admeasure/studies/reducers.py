@@ -73,24 +73,6 @@ def best_by(
     return Reduced(tuple(r[measure] for r in groups[best]), best)
 
 
-def left_out_best(
-    runs: Iterable[Record], measure: str, setting: Callable[[Record], Setting]
-) -> Reduced | None:
-    """Each seed with the setting that is best on the other seeds: what choosing on the same runs
-    gains by chance is not counted. None where there is only one seed."""
-    groups = by_setting(runs, setting)
-    values = {s: {r["seed"]: r[measure] for r in found} for s, found in groups.items()}
-    seeds = set.intersection(*(set(found) for found in values.values())) if values else set()
-    if len(seeds) < 2:
-        return None
-    found = []
-    for seed in sorted(seeds):
-        others = seeds - {seed}
-        means = {s: statistics.fmean(v[o] for o in others) for s, v in values.items()}
-        found.append(values[min(means, key=lambda s: means[s])][seed])
-    return Reduced(tuple(found))
-
-
 def mean_of(runs: Sequence[Record], measure: str) -> Reduced | None:
     """All runs alike."""
     return Reduced(tuple(r[measure] for r in runs)) if runs else None

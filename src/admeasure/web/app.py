@@ -27,6 +27,7 @@ from starlette.routing import Route
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.files import write_private
 from admeasure.reporting.html import certificate_page
+from admeasure.terminal.console import finite
 from admeasure.untrusted import parse_json
 from admeasure.web import actions, asking, budget, commands, pages, runs
 from admeasure.web.entrance import Entrance, Keys
@@ -121,7 +122,7 @@ class Handlers:
         async def endpoint(request: Request) -> Response:
             try:
                 body = await _body(request)
-                return JSONResponse(_finite(await run_in_threadpool(work, request, body)))
+                return JSONResponse(finite(await run_in_threadpool(work, request, body)))
             except Stale as error:
                 return JSONResponse({"error": str(error)}, status_code=409)
             except AdmeasureError as error:
@@ -249,7 +250,7 @@ async def _watch(request: Request, watched: Watched) -> AsyncIterator[str]:
     quiet = 0.0
     while not await request.is_disconnected():
         found = await run_in_threadpool(watched.look)
-        text = json.dumps(_finite(found))
+        text = json.dumps(finite(found))
         if text != last:
             yield f"data: {text}\n\n"
             last, quiet = text, 0.0
@@ -271,17 +272,6 @@ async def _body(request: Request) -> dict[str, Any]:
             if len(raw) > MOST_BYTES:
                 raise UsageError("That is too much for one form.")
     return parse_json(bytes(raw) or b"{}", "What the page sent")
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and not -1e308 < value < 1e308:
-        return None
-    return value
 
 
 SCRIPTS = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -39,25 +38,20 @@ def environment() -> jinja2.Environment:
     return found
 
 
-@dataclass(frozen=True)
 class Page:
     """A template and what goes into it."""
 
-    template: str
-    values: dict[str, Any]
+    def __init__(self, template: str, **values: Any) -> None:
+        self.template, self.values = template, values
 
     def html(self, root: str) -> str:
         """The page, with all its links below `root`."""
         return environment().get_template(self.template).render(root=root, **self.values)
 
 
-def _page(template: str, **values: Any) -> Page:
-    return Page(template, values)
-
-
 def home(space: Workspace) -> Page:
     tables = [_summary(table) for table in space.tables()]
-    return _page(
+    return Page(
         "home.html.j2",
         title="Tables",
         tables=tables,
@@ -103,7 +97,7 @@ def _run(run: RunFolder) -> dict[str, Any]:
 
 def schema(table: TableFolder) -> Page:
     state = table.read()
-    return _page(
+    return Page(
         "schema.html.j2",
         title="Schema",
         step="schema",
@@ -120,7 +114,7 @@ def workload(table: TableFolder) -> Page:
     state = table.read()
     known = table.schema()
     given = state.get("workload", {"kind": "rule", "rule": "all-2way", "entries": []})
-    return _page(
+    return Page(
         "workload.html.j2",
         title="Workload",
         step="workload",
@@ -150,7 +144,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
         **state.get("budget", {}),
     }
     recorded = {a.dataset for a in datasets}
-    return _page(
+    return Page(
         "budget.html.j2",
         title="Budget",
         step="budget",
@@ -172,7 +166,7 @@ def budget(space: Workspace, table: TableFolder) -> Page:
 def run(table: TableFolder, found: RunFolder) -> Page:
     release = asking.load(found.release) if found.state == runs.DONE else None
     made = code.for_run(found.settings, found.path)
-    return _page(
+    return Page(
         "run.html.j2",
         title=f"Run {found.number}",
         step="runs",
@@ -222,7 +216,7 @@ def compare(table: TableFolder, numbers: list[str]) -> Page:
         {columns for side in sides for columns in side["bounds"]},
         key=lambda c: -max(s["bounds"][c].error for s in sides if c in s["bounds"]),
     )
-    return _page(
+    return Page(
         "compare.html.j2",
         title="Compare",
         step="runs",
@@ -263,7 +257,7 @@ def book(space: Workspace) -> Page:
     except AdmeasureError as error:  # another place may be chosen on this page
         problem = on_page(str(error))
     chosen = space.book
-    return _page(
+    return Page(
         "book.html.j2",
         title="Budget book",
         accounts=accounts,
@@ -275,4 +269,4 @@ def book(space: Workspace) -> Page:
 
 
 def problem(text: str) -> Page:
-    return _page("problem.html.j2", title="That did not work", text=text)
+    return Page("problem.html.j2", title="That did not work", text=text)

@@ -120,6 +120,26 @@ def tables(document: Mapping[str, Any], kind: str, name: str) -> list[dict[str, 
     return found
 
 
+def titled_tables(
+    text: str, name: str, kind: str, several: str, file: str
+) -> dict[str, dict[str, Any]]:
+    """The `[[kind]]` tables of a TOML text that has no others, each under its name."""
+    document = parse_toml(text, name, WorkloadError)
+    if unknown := [key for key in document if key != kind]:
+        raise WorkloadError(f"{name}: there is no table {unknown[0]!r} in {file}. Use [[{kind}]].")
+    found: dict[str, dict[str, Any]] = {}
+    for number, table in enumerate(tables(document, kind, name), start=1):
+        title = table.get("name")
+        if not isinstance(title, str) or not title:
+            raise WorkloadError(f'{name}: [[{kind}]] {number} has no name. Add `name = "…"`.')
+        if title in found:
+            raise WorkloadError(f"{name}: two {several} are named {title!r}. Rename one.")
+        found[title] = table
+    if not found:
+        raise WorkloadError(f"{name} has no {kind}. Add a [[{kind}]].")
+    return found
+
+
 def check_keys(table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     for key in table:
         if key not in allowed:

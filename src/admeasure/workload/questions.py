@@ -25,8 +25,8 @@ from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.queries import AnyCell, AtLeast, Query, Where
 from admeasure.queries.query import check_at_least
 from admeasure.schema.select import portion_of
-from admeasure.untrusted import parse_toml, read_text
-from admeasure.workload.files import check_keys, tables, whole_number
+from admeasure.untrusted import read_text
+from admeasure.workload.files import check_keys, titled_tables, whole_number
 from admeasure.workload.statistic import KEYS, ColumnStatistic, statistic_of
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def check_questions(path: str | Path, schema: Schema) -> None:
     """Refuse what can be refused before a run has found the levels of open columns: all but what a
     question says of the values of such a column."""
     name = str(path)
-    document = _document(read_text(Path(path), WorkloadError, missing=UsageError), name)
-    titled = _titled(document, name)
+    titled = _titled(read_text(Path(path), WorkloadError, missing=UsageError), name)
     waiting = {c.name for c in schema.open_columns}
     for title, table in titled.items():
         if not waiting & (named := _named(table)):
@@ -98,33 +97,12 @@ def parse_questions(
     text: str, schema: Schema, *, name: str = "queries"
 ) -> list[Question | ColumnStatistic]:
     """The questions of a TOML text; `name` is what errors call it."""
-    titled = _titled(_document(text, name), name)
+    titled = _titled(text, name)
     return [_read(table, title, schema, name) for title, table in titled.items()]
 
 
-def _document(text: str, name: str) -> dict[str, Any]:
-    document = parse_toml(text, name, WorkloadError)
-    unknown = [key for key in document if key != "query"]
-    if unknown:
-        raise WorkloadError(
-            f"{name}: there is no table {unknown[0]!r} in a query file. Use [[query]]."
-        )
-    return document
-
-
-def _titled(document: Mapping[str, Any], name: str) -> dict[str, Mapping[str, Any]]:
-    """The tables of the questions, each under its name."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for number, table in enumerate(tables(document, "query", name), start=1):
-        title = table.get("name")
-        if not isinstance(title, str) or not title:
-            raise WorkloadError(f'{name}: [[query]] {number} has no name. Add `name = "…"`.')
-        if title in found:
-            raise WorkloadError(f"{name}: two queries are named {title!r}. Rename one.")
-        found[title] = table
-    if not found:
-        raise WorkloadError(f"{name} has no query. Add a [[query]].")
-    return found
+def _titled(text: str, name: str) -> dict[str, dict[str, Any]]:
+    return titled_tables(text, name, "query", "queries", "a query file")
 
 
 def _named(table: Mapping[str, Any]) -> set[str]:

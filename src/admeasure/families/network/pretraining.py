@@ -23,6 +23,7 @@ from admeasure.domain import Columns
 from admeasure.families.network.family import NetworkFamily, NetworkModel
 from admeasure.families.network.training import TrainingOptions
 from admeasure.families.support import SupportModel
+from admeasure.joints import batches
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 
@@ -48,19 +49,10 @@ def fitted(
     for stage in range(STAGES if large else 0):
         rate = how.learning_rate * 0.5 * (1 + math.cos(math.pi * stage / (STAGES + 1)))
         family = NetworkFamily(replace(how, learning_rate=rate, steps=steps))
-        part = _measured(_part(large, model, random), table, rows, model.total)
+        drawn = batches(random.sample(large, len(large)), model.domain.cells, STAGE_CELLS)
+        part = _measured(next(drawn), table, rows, model.total)
         model = family.update(model, [*known, *part])
     return model
-
-
-def _part(large: Sequence[Columns], model: NetworkModel, random: Random) -> list[Columns]:
-    found, cells = [], 0
-    for columns in random.sample(list(large), len(large)):
-        cells += model.domain.cells(columns)
-        if found and cells > STAGE_CELLS:
-            break
-        found.append(columns)
-    return found
 
 
 def _measured(

@@ -26,7 +26,7 @@ import numpy as np
 from admeasure.domain import Columns, canonical
 from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.extras import need
-from admeasure.joints import homes, summed
+from admeasure.joints import batches, homes, summed
 from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
 from admeasure.schema.encode import absent_columns
@@ -328,7 +328,7 @@ class WarehouseSource:
         """The count array of each joint."""
         domain = self._schema.domain
         tables: dict[Columns, np.ndarray] = {}
-        statements = list(_statements(joints, [domain.cells(joint) for joint in joints]))
+        statements = list(batches(joints, domain.cells, STATEMENT_CELLS, STATEMENT_JOINTS))
         for number, together in enumerate(statements):
             self._tell(number / len(statements))
             ends = np.cumsum([domain.cells(joint) for joint in together])
@@ -366,20 +366,6 @@ def _absent(database: Database, schema: Schema) -> list[Problem]:
     wanted = (*schema.names, *([] if unit is None else [unit]))
     back = {database.known_as(name): name for name in wanted}
     return absent_columns([back.get(name, name) for name in names], schema)
-
-
-def _statements(joints: Sequence[Columns], cells: Sequence[int]) -> Iterator[list[Columns]]:
-    """Joints that are counted by one statement."""
-    together: list[Columns] = []
-    held = 0
-    for joint, size in zip(joints, cells, strict=True):
-        if together and (held + size > STATEMENT_CELLS or len(together) == STATEMENT_JOINTS):
-            yield together
-            together, held = [], 0
-        together.append(joint)
-        held += size
-    if together:
-        yield together
 
 
 def _nothing_but_rows(rows: int) -> SparseCounts:
