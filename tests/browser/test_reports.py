@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import admeasure
+from admeasure.demo import unpack
 from admeasure.reporting.html import certificate_page, html_report
 from admeasure.schema import Schema
 from admeasure.sources.open import open_source
-from admeasure.web.actions import unpack_demo
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A publishable and an internal report, and a certificate, of the bundled table."""
     folder = tmp_path_factory.mktemp("reports")
-    data = unpack_demo(folder)
+    data = unpack(folder)
     schema = Schema.load(folder / "schema.toml")
     release = admeasure.fit(
         data,

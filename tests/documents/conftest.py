@@ -43,10 +43,10 @@ def bundle(shared_folder) -> Path:
 
 def _bundle(folder: Path) -> None:
     import admeasure
-    from admeasure.cli.demo import write_bundle
+    from admeasure.demo import unpack
 
     folder.mkdir()
-    write_bundle(folder)
+    unpack(folder)
     lines = (folder / "adult.csv").read_text().splitlines(keepends=True)
     for name in ("adult", "people", "private", "last-year", "next-state"):
         (folder / f"{name}.csv").write_text("".join(lines[: ROWS + 1]))

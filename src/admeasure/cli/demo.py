@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import shlex
 import sys
 import time
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from admeasure.demo import FILES, unpack
 from admeasure.errors import UsageError
 from admeasure.terminal.console import BOLD, DIM, say, styled
 
 EPSILON, TOTAL = "1", "3"
-FILES = ("schema.toml", "workload.toml", "questions.toml")
 
 
 def demo(
@@ -27,7 +25,7 @@ def demo(
     """The whole path on a bundled table; under a minute."""
     started = time.perf_counter()
     folder = _folder(out)
-    write_bundle(folder)
+    unpack(folder)
     f = {name: str(folder / name) for name in ("adult.csv", *FILES, "budget.db", "release")}
     given = ["--schema", f["schema.toml"], "--workload", f["workload.toml"]]
 
@@ -103,14 +101,6 @@ def _made(folder: Path) -> Path:
             f"The folder {folder} cannot be made: {error.strerror}. Name another."
         ) from None
     return folder
-
-
-def write_bundle(folder: Path) -> None:
-    here = files("admeasure.demo")
-    table = gzip.decompress((here / "adult.csv.gz").read_bytes())
-    (folder / "adult.csv").write_bytes(table)
-    for name in FILES:
-        (folder / name).write_bytes((here / name).read_bytes())
 
 
 def _next(f: dict[str, str], folder: Path, seconds: float) -> None:

@@ -6,12 +6,11 @@ starts a process of its own.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from admeasure.demo import unpack
 from admeasure.domain import as_float
 from admeasure.errors import SchemaError, UsageError
 from admeasure.mechanisms import REGISTRY
@@ -51,22 +50,11 @@ def open_table(space: Workspace, body: Json) -> Json:
     return {"next": f"/tables/{table.name}/schema"}
 
 
-def unpack_demo(folder: Path) -> Path:
-    """Write the bundled files into a folder; the path of the table."""
-    folder.mkdir(exist_ok=True)
-    for entry in files("admeasure.demo").iterdir():
-        if entry.name.endswith(".csv.gz"):
-            plain = folder / entry.name.removesuffix(".gz")
-            plain.write_bytes(gzip.decompress(entry.read_bytes()))
-        elif entry.name.endswith((".toml", ".csv", ".parquet")):
-            (folder / entry.name).write_bytes(entry.read_bytes())
-    return next(p for p in sorted(folder.iterdir()) if p.suffix in (".csv", ".parquet"))
-
-
 def open_demo(space: Workspace) -> Json:
     """The bundled table with its schema and workload."""
     folder = space.folder / "demo"
-    data = unpack_demo(folder)
+    folder.mkdir(exist_ok=True)
+    data = unpack(folder)
     header = storage_types(data)
     form = form_of(_read_toml(folder / "schema.toml"), header)
     table = space.add(str(data), header, form, _file_of(form))
