@@ -188,14 +188,14 @@ def test_a_rule_that_needs_the_levels_is_refused_until_they_are_known():
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("name", ["mst", "independent"])
 def test_neighbours_differ_only_in_what_is_noised(name, relation, tally, times):
-    """One person may bring the only code of a chapter, or the only missing value."""
-    fields = f'type = "string"\nmissing_values = ["?"]\n{LEVELS_OF}'
+    """One person may bring the only code of a chapter, the only missing value, an unknown code."""
+    fields = f'type = "string"\nmissing_values = ["?"]\nother = true\n{LEVELS_OF}'
     seen = neighbours_agree(
         relation,
         times(8, 100),
         fields,
         st.sampled_from(CODES[:6]),
-        new=st.sampled_from([*CODES, "?"]),
+        new=st.sampled_from([*CODES, "?", "unknown"]),
         event="statistic",
         name=name,
         budget=Fraction(1),

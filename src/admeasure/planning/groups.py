@@ -103,9 +103,9 @@ class PrivateGroups:
 def level_variances(levels: tree.Levels, of_leaves: np.ndarray) -> np.ndarray:
     """The variance of the least squares count of each level, in squared scales of the noise: a
     group without the levels inside it has the noise of all of them."""
-    chosen = of_leaves == np.arange(of_leaves.max() + 1)[:, None]
-    above = [np.zeros((len(chosen), len(level))) for level in levels[:-1]]
-    return (chosen * tree.least_squares(levels, [*above, chosen])).sum(axis=1)
+    above = [np.zeros(len(level)) for level in levels[:-1]]
+    chosen = (of_leaves == level for level in range(of_leaves.max() + 1))
+    return np.array([tree.least_squares(levels, [*above, one]) @ one for one in chosen])
 
 
 def _hierarchy(column: Column) -> Hierarchy:

@@ -255,7 +255,8 @@ class StringColumn(Column):
         a missing text before all."""
         found: dict[float, int] = {}
         marked = [(text, int(Refusal.MISSING)) for text in self.missing_values or ()]
-        for text, code in [*marked, *self.index.items()]:
+        listed = ((key, self.index[key]) for key in map(self._key, self.held))
+        for text, code in (*marked, *listed):
             number = values.number_from_text(text)
             if number is not None and not math.isnan(number):
                 found.setdefault(number, code)
@@ -312,4 +313,4 @@ class StringColumn(Column):
         found = list(hierarchy_problems(hierarchy.parents, MAX_LEVELS - 2))
         if not found and self.enum != PRIVATE:
             found += hierarchy.cut_problems(self.enum or ())
-        yield from found or self._text_problems(hierarchy.leaves, "a levels_of")
+        yield from found or self._text_problems(tuple(hierarchy.depths), "a levels_of")
