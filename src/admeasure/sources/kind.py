@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 """Called with the fraction of a scan that is done, now and then."""
 
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What `admeasure.sources.open.open_source` is told of how a table is to be read."""
+
+    memory_megabytes: float | None = None
+    cache: str | Path | None = None
+    progress: Progress | None = None
+
+
 # Letters and digits of any script, and escapes of a slash, a space, a quote, a bracket and bytes
 # beyond ASCII: nothing that separates a password from what is around it.
 CHARACTER = r'(?:[\w.+~"$, -]|%2[0F2]|%5[BD]|%[89A-F][0-9A-F])'
@@ -100,15 +110,7 @@ class Kind(ABC):
             need(self.library, *self.needs)
 
     @abstractmethod
-    def open(
-        self,
-        data: Any,
-        schema: Schema,
-        *,
-        memory_megabytes: float | None,
-        cache: str | Path | None,
-        progress: Progress | None,
-    ) -> Source:
+    def open(self, data: Any, schema: Schema, how: ScanOptions) -> Source:
         """The source, read and validated: see `admeasure.sources.open.open_source`."""
 
     @abstractmethod

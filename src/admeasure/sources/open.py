@@ -13,7 +13,7 @@ from typing import Any
 
 from admeasure.schema.model import Schema
 from admeasure.sources import Source
-from admeasure.sources.kind import Progress
+from admeasure.sources.kind import Progress, ScanOptions
 from admeasure.sources.kinds import kind_of
 from admeasure.sources.texts import OpenTable, texts_of
 
@@ -47,9 +47,7 @@ def open_source(
         return MemorySource(data, schema)
     kind.check_installed()
     kind.check_readable(schema)
-    return kind.open(
-        data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
-    )
+    return kind.open(data, schema, ScanOptions(memory_megabytes, cache, progress))
 
 
 def open_to_buy(data: Any, schema: Schema, **options: Any) -> Source:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admeasure.sources.kind import TEXT, Kind, Progress, Scheme, stem
+from admeasure.sources.kind import TEXT, Kind, ScanOptions, Scheme, stem
 
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
@@ -28,19 +28,15 @@ class _Files(Kind):
             return all(isinstance(one, (str, Path)) for one in data)
         return isinstance(data, (str, Path))
 
-    def open(
-        self,
-        data: Any,
-        schema: Schema,
-        *,
-        memory_megabytes: float | None,
-        cache: str | Path | None,
-        progress: Progress | None,
-    ) -> Source:
+    def open(self, data: Any, schema: Schema, how: ScanOptions) -> Source:
         from admeasure.sources.files.source import DuckDBSource
 
         return DuckDBSource(
-            data, schema, memory_megabytes=memory_megabytes, cache=cache, progress=progress
+            data,
+            schema,
+            memory_megabytes=how.memory_megabytes,
+            cache=how.cache,
+            progress=how.progress,
         )
 
     def find_problems(self, data: Any, schema: Schema) -> list[Problem]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from admeasure.errors import UsageError
-from admeasure.sources.kind import HOST, KEY, NAME, Kind, Progress, Scheme, stem
+from admeasure.sources.kind import HOST, KEY, NAME, Kind, ScanOptions, Scheme, stem
 
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
@@ -28,19 +27,11 @@ class _Spark(Kind):
     library = "pyspark"
     needs = ("spark", "Reading a table of Spark")
 
-    def open(
-        self,
-        data: Any,
-        schema: Schema,
-        *,
-        memory_megabytes: float | None,
-        cache: str | Path | None,
-        progress: Progress | None,
-    ) -> Source:
+    def open(self, data: Any, schema: Schema, how: ScanOptions) -> Source:
         """Memory and disk are those of the executors."""
         from admeasure.sources.spark import open_spark
 
-        return open_spark(data, schema, progress=progress)
+        return open_spark(data, schema, progress=how.progress)
 
     def find_problems(self, data: Any, schema: Schema) -> list[Problem]:
         from admeasure.sources.spark.source import find_problems

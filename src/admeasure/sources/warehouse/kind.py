@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admeasure.sources.kind import CHARACTER, HOST, NAME, TEXT, WHOLE, Kind, Progress, Scheme
+from admeasure.sources.kind import CHARACTER, HOST, NAME, TEXT, WHOLE, Kind, ScanOptions, Scheme
 
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
@@ -40,19 +39,12 @@ class _Warehouse(Kind):
     library = "ibis"
     needs = ("warehouse", "Reading a table of a warehouse")
 
-    def open(
-        self,
-        data: Any,
-        schema: Schema,
-        *,
-        memory_megabytes: float | None,
-        cache: str | Path | None,
-        progress: Progress | None,
-    ) -> Source:
+    def open(self, data: Any, schema: Schema, how: ScanOptions) -> Source:
         """Rows stay where they are: nothing is kept of them on disk."""
         from admeasure.sources.warehouse.source import open_warehouse
 
-        return open_warehouse(data, schema, memory_megabytes=memory_megabytes, progress=progress)
+        limit, progress = how.memory_megabytes, how.progress
+        return open_warehouse(data, schema, memory_megabytes=limit, progress=progress)
 
     def find_problems(self, data: Any, schema: Schema) -> list[Problem]:
         from admeasure.sources.warehouse.source import find_problems
