@@ -49,6 +49,7 @@ def ways(request, monkeypatch):
             monkeypatch.setattr(tuning, "SLICE_CELLS", 2)
             monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", 8)
             monkeypatch.setattr(tuning, "APART_CELLS", 0)
+            monkeypatch.setattr(tuning, "JUDGED_CELLS", 7)
         answer = branches.Branches.answer
 
         def noted(self, way, tables):

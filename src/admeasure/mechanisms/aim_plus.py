@@ -169,7 +169,10 @@ class AimPlus:
         self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
     ) -> Plan:
         look = self._look(domain, workload, unit, budget, rows or ASSUMED_ROWS)
-        plan = self._planned(domain, workload, look).plan(domain, workload, unit, budget, rows)
+        annealing = self._planned(domain, workload, look)
+        plan = annealing.plan(domain, workload, unit, budget, rows)
+        if annealing.batch > 1 and (plan.expected_error or 0.0) > forecast.THIN_ERROR:
+            plan = replace(plan, seconds=plan.seconds * forecast.THIN_PART)
         if not look:
             return plan
         seconds, megabytes = hand_over.takes(domain, workload)
@@ -257,5 +260,5 @@ class AimPlus:
             batch,
             DEARER if batch > 1 else 1,
             STRETCH if self.final_pass else Fraction(1),
-            forecast.PLUS,
+            forecast.PLUS if batch == 1 else forecast.BATCHES,
         )

@@ -153,7 +153,7 @@ class Projection(ABC):
         rounds, _, size = self.settings(domain, workload, left, total)
         cells = sum(domain.cells(q.columns) for q in workload.queries)
         width = Layout.of(domain).width
-        megabytes = (width * size * 40 + min(cells, 1 << 27) * 12 + (1 << 28)) / 2**20
+        megabytes = 340 + (width * size * 40 + min(cells, 1 << 27) * 12) / 2**20
         seconds = expected_seconds(domain, rounds, cells, size)
         notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
         return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
@@ -300,4 +300,4 @@ def product_rows(given: int | None, domain: Domain) -> int:
 
 def expected_seconds(domain: Domain, rounds: int, cells: int, rows: int) -> float:
     """Of rounds in which so many cells are answered by so many product rows."""
-    return 3.0 + rounds * (cells * rows * 4e-11 + 0.5 + Layout.of(domain).width * rows * 1e-7)
+    return 2.0 + rounds * (cells * rows * 4e-11 + 0.25 + Layout.of(domain).width * rows * 1e-7)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
+from statistics import median
 
 from admeasure.domain import Domain
 from admeasure.families import HALF_NORMAL
@@ -26,21 +28,29 @@ GROWTH = 20
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds to start with, for each candidate and for each megabyte that a model can reach; and
-    how many times that the memory is."""
+    """Seconds to start with, for each candidate and for each megabyte that a model can reach; how
+    many times that the memory is; and seconds for each round, and for each column and megabyte of
+    what is not drowned by noise, where these are known."""
 
     start: float
     candidate: float
     megabyte: float
     memory: float
+    each_round: float = 0.0
+    column: float = 0.0
 
 
 ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
 """Of `aim` and whoever chooses one marginal a round and fits anew."""
 FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
-PLUS = Rates(0.3, 0.001, 0.15, 10)
-"""Of `aim-plus`, which stops sooner and chooses several where there are many columns."""
+PLUS = Rates(0.3, 0.001, 0.0, 10, each_round=0.03, column=0.0075)
+"""Of `aim-plus`, which stops sooner."""
+BATCHES = Rates(0.3, 0.001, 0.15, 10)
+"""Of `aim-plus` where it chooses several marginals a round."""
+THIN_ERROR, THIN_PART = 0.1, 0.15
+"""Where noise alone would cause more than this error, rounds of a batch end soon, and a run takes
+about this part of what it would."""
 
 
 def graphical(
@@ -77,6 +87,8 @@ def graphical(
         megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
         looked = len(closure) - (len(workload) if workload.sampled else 0)
         seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
+        seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
+        seconds += rates.column * len(domain) * reach * (1 - (error or 0.0) / 2)
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
     notes = (
@@ -101,6 +113,14 @@ def expected_megabytes(
         return max_megabytes
     audible = rows / (HALF_NORMAL * sigma)
     return min(max_megabytes, GROWTH * len(domain) * audible * 8 / 2**20)
+
+
+def likely_rounds(domain: Domain, rows: int | None, sigma: float) -> float:
+    """About how many rounds of one marginal there are: as many a column as pairs of columns of the
+    usual size, multiplied, make a marginal that noise drowns (three quarters of that were seen)."""
+    audible = max(2.0, (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma))
+    pair = max(2.0, float(median(domain.shape(domain.columns)))) ** 2
+    return 0.75 * len(domain) * log(audible) / log(pair)
 
 
 def fewest_rounds(budget: Cost, first: Cost, growth: int = 4) -> int:

@@ -221,7 +221,6 @@ class Prefixes:
 
     block: Mapping[str, np.ndarray]
     domain: Domain
-    codes: dict[str, np.ndarray] = field(default_factory=dict)
     stack: list[tuple[str, np.ndarray]] = field(default_factory=list)
 
     def index(self, joint: Columns) -> np.ndarray:
@@ -232,18 +231,14 @@ class Prefixes:
             common += 1
         del self.stack[common:]
         for column in joint[common:]:
-            code = self._code(column)
+            code = self.block[column]
             if self.stack:
                 combined = self.stack[-1][1] * self.domain[column]
                 combined += code
-                code = combined
-            self.stack.append((column, code))
+            else:
+                combined = code.astype(np.intp)
+            self.stack.append((column, combined))
         return self.stack[-1][1]
-
-    def _code(self, column: str) -> np.ndarray:
-        if column not in self.codes:
-            self.codes[column] = self.block[column].astype(np.intp)
-        return self.codes[column]
 
 
 def _project(

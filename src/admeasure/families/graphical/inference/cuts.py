@@ -61,8 +61,11 @@ class Cuts:
 
     def best(self, queries: Sequence[Clique]) -> list[int]:
         """The cheapest arc for every query; none of them is inside a node."""
-        if not queries:
-            return []
+        most = max(1, tuning.JUDGED_CELLS // max(1, len(self.arcs)))
+        parts = (queries[start : start + most] for start in range(0, len(queries), most))
+        return [arc for part in parts for arc in self._best(part)]
+
+    def _best(self, queries: Sequence[Clique]) -> list[int]:
         cost, easy = self._first_sight(queries)
         weighed = np.where(easy, cost, cost * _DEEP + 4 * _CALL)
         chosen = self._in_company(queries, weighed)
