@@ -100,7 +100,7 @@ def test_thirteen_columns_from_table_to_results(open_tab: Open, server: Any) -> 
     page.click("text=Keep the book in another place")
     page.fill("#address", "postgres://ann:hunter2@127.0.0.1:1/privacy")
     page.click("text=Use this book")
-    page.wait_for_function("document.body.innerText.includes('leave the password out')")
+    page.wait_for_function("() => document.body.innerText.includes('leave the password out')")
     looked_at(page, "book")
 
 
