@@ -22,6 +22,7 @@ import admeasure.limits
 from admeasure.errors import AdmeasureError, ResourceError
 from admeasure.limits import COUNTED_CELLS, Limits, resident
 from admeasure.mechanisms import REGISTRY, Mechanism, build
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import LearnsFromPublic, StartsLibraries
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp
@@ -127,7 +128,7 @@ def test_a_domain_of_more_cells_than_a_float_can_say_is_judged_like_any_other(na
     assert refusal is None or refusal.exit_code in (2, 5)
     if refusal is None:
         assert mechanism.needs(schema.domain, workload) < math.inf
-        mechanism.plan(schema.domain, workload, schema.unit, Zcdp(Fraction(1)), None)
+        mechanism.plan(Task.of(schema, workload, ()), Zcdp(Fraction(1)), None)
 
 
 def test_mst_measures_the_pairs_that_fit_and_leaves_the_other_columns_apart(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus, batch_of, measured_part, room_of
 from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
+from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -59,7 +60,7 @@ def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     mechanism = AimPlus()
     curator = run(mechanism, neighbours=neighbours)
     workload = parse_workload("all-3way", curator.domain)
-    division = mechanism.divide(curator.domain, workload, curator.unit, Zcdp(RHO), 1.0)
+    division = mechanism.divide(Task.of(curator, workload, ()), Zcdp(RHO), 1.0)
     charges = [c.cost.rho for c in curator.ledger.charges]
     assert curator.remaining.rho == 0
     assert sum(charges[:5]) == division.items[0].total.rho

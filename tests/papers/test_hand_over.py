@@ -16,6 +16,7 @@ from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim_plus import LOOK, AimPlus
 from admeasure.parts import hand_over
+from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
@@ -113,7 +114,7 @@ def test_what_is_looked_at_and_what_it_costs_are_public():
     for _, curator in (handed(), kept()):
         events = [e for e in curator.journal.events if e["event"] == "measure"]
         workload = parse_workload("all-2way", curator.domain)
-        division = AimPlus().divide(curator.domain, workload, curator.unit, Zcdp(RHO), ROWS)
+        division = AimPlus().divide(Task.of(curator, workload, ()), Zcdp(RHO), ROWS)
         item = division[LOOK]
         looks.append([e["query"]["columns"] for e in events[50:100]])
         assert {e["sigma"] for e in events[50:100]} == {item.sigma}
@@ -138,7 +139,7 @@ def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows
     schema = Schema.coded("toy", {f"c{i:03}": 3 for i in range(columns)})
     workload = parse_workload("all-2way", schema.domain)
     mechanism = AimPlus(**options)
-    division = mechanism.divide(schema.domain, workload, schema.unit, Zcdp(RHO), rows)
+    division = mechanism.divide(Task.of(schema, workload, ()), Zcdp(RHO), rows)
     assert not any(item.what == LOOK for item in division.items)
 
 
@@ -155,14 +156,13 @@ def test_a_table_with_structural_zeros_stays_with_the_tree():
 
 
 def test_a_plan_says_that_it_may_happen_and_what_it_costs():
-    domain = source(dense()).schema.domain
-    unit = source(dense()).schema.unit
-    workload = parse_workload("all-2way", domain)
-    plan = AimPlus().plan(domain, workload, unit, Zcdp(RHO), ROWS)
+    schema = source(dense()).schema
+    task = Task.of(schema, parse_workload("all-2way", schema.domain), ())
+    plan = AimPlus().plan(task, Zcdp(RHO), ROWS)
     assert [i.times for i in plan.items if i.what == LOOK] == [50]
     assert any("mixture of products" in note for note in plan.notes)
     for mechanism, rows in ((AimPlus(hand_over="never"), ROWS), (AimPlus(), 500)):
-        plan = mechanism.plan(domain, workload, unit, Zcdp(RHO), rows)
+        plan = mechanism.plan(task, Zcdp(RHO), rows)
         assert not any(i.what == LOOK for i in plan.items)
         assert not any("mixture" in note for note in plan.notes)
     with pytest.raises(UsageError, match="hand-over is one of wide, always, never"):

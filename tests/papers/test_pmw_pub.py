@@ -17,6 +17,7 @@ from admeasure.mechanisms.mwem import Mwem
 from admeasure.mechanisms.pep_pub import PepPub
 from admeasure.mechanisms.pmw_pub import PmwPub
 from admeasure.parts.reweighting import utility_bound
+from admeasure.planning.division import Task
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp
 from admeasure.public import PublicTable
@@ -286,7 +287,7 @@ def test_a_plan_shows_the_bound() -> None:
 
     workload = parse_workload("all-2way", SCHEMA.domain)
     mechanism = PmwPub(rounds=2000).with_public(public)
-    plan = mechanism.plan(SCHEMA.domain, workload, SCHEMA.unit, Zcdp(Fraction(1, 10)), 10**7)
+    plan = mechanism.plan(Task.of(SCHEMA, workload, ()), Zcdp(Fraction(1, 10)), 10**7)
     assert any("Proposition A.1" in note and "95%): 0." in note for note in plan.notes)
 
 
@@ -321,7 +322,7 @@ def test_the_default_number_of_rounds_follows_from_budget_and_rows(mechanism, pa
     unit = Unit(Neighbours.REPLACE)  # its number of rows is public, so all of ρ is for the rounds
 
     def planned(rho: Fraction, n: int) -> int:
-        return int(mechanism.plan(SCHEMA.domain, workload, unit, Zcdp(rho), n).rounds)
+        return int(mechanism.plan(Task(SCHEMA.domain, workload, (), unit), Zcdp(rho), n).rounds)
 
     for rho, n in ((Fraction(1, 100), 10_000), (Fraction(1, 10), 3_000)):
         assert planned(rho, n) == round(pace * (n * math.sqrt(rho)) ** (2 / 3))

@@ -21,6 +21,7 @@ from admeasure.families.answers import AnswersModel
 from admeasure.families.residuals import Residuals, query_of
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -51,7 +52,7 @@ def residual_noise(domain, workload, objective, unit=ADD) -> dict[Columns, float
     """σ_B² of each residual in rows, by what the mechanism says it will spend."""
     mechanism = build("residual", {"objective": objective})
     found = {}
-    for item in mechanism.divide(domain, workload, unit, UNIT_COST, 1000.0).items:
+    for item in mechanism.divide(Task(domain, workload, (), unit), UNIT_COST, 1000.0).items:
         part = item.what.removeprefix("residual of ")
         columns = () if part == "number of rows" else tuple(part.split(", "))
         assert item.sigma is not None
@@ -69,7 +70,7 @@ def cell_variance(domain, noise, columns) -> float:
 
 
 def gaussian_variances(domain, workload, unit=ADD) -> dict[Columns, float]:
-    items = build("gaussian").divide(domain, workload, unit, UNIT_COST, 1000.0).items
+    items = build("gaussian").divide(Task(domain, workload, (), unit), UNIT_COST, 1000.0).items
     found = {tuple(i.what.removeprefix("marginal of ").split(", ")): i.sigma for i in items}
     return {r: sigma**2 for r, sigma in found.items() if sigma is not None}
 
@@ -109,7 +110,9 @@ def test_on_adult_noise_is_below_that_of_plain_marginals(ways, unit):
     assert max(ours["max"].values()) < max(plain.values())
 
     def expected(mechanism):
-        found = build(mechanism).plan(ADULT, workload, unit, UNIT_COST, 10**9).expected_error
+        found = (
+            build(mechanism).plan(Task(ADULT, workload, (), unit), UNIT_COST, 10**9).expected_error
+        )
         assert found is not None
         return found
 

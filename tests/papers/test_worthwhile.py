@@ -26,6 +26,7 @@ from admeasure.parts.worthwhile import (
     judged,
     part_real,
 )
+from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -61,7 +62,7 @@ def test_rounds_of_a_thin_table_end_soon_and_the_rest_goes_to_the_last_pass(colu
     after = last + 1 + (columns // 12 if columns > 48 else 1)  # what was chosen is measured
     assert sum(c.cost.rho for c in charges[after:]) > RHO * Fraction(4, 5)
     workload = parse_workload("all-2way", curator.domain)
-    plan = AimPlus().plan(curator.domain, workload, curator.unit, COST, 1000)
+    plan = AimPlus().plan(Task.of(curator, workload, ()), COST, 1000)
     fewest, _, most = plan.rounds.split()
     assert int(fewest) <= found <= int(most) * max(1, columns // 12)
     assert choices(codes, final_pass=0.0)[0] > 3 * found  # without a last pass none gets it

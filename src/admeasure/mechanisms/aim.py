@@ -18,14 +18,13 @@ from admeasure.loop import adaptive_measurements
 from admeasure.measurement import Measurement
 from admeasure.parts.annealing import Annealing
 from admeasure.planning import forecast
-from admeasure.planning.division import ONE_WAY, Division
+from admeasure.planning.division import ONE_WAY, Division, Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 AGAIN = "the chosen marginals once more, together"
@@ -62,19 +61,15 @@ class Aim:
     def needs(self, domain: Domain, workload: Workload) -> float:
         return self._annealing.needs(domain)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self._annealing.divide(domain, workload, unit, budget)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        return self._annealing.divide(task, budget)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        return self._annealing.plan(domain, workload, unit, budget, rows)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        return self._annealing.plan(task, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, budget = curator.domain, curator.budget
-        division = self._annealing.divide(domain, workload, curator.unit, budget)
+        division = self._annealing.divide(Task.of(curator, workload, zeros), budget)
         schedule = self._annealing.schedule(domain, budget)
         weights = closure_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]

@@ -47,14 +47,13 @@ from admeasure.parts import final_pass, hand_over
 from admeasure.parts.annealing import Annealing
 from admeasure.parts.worthwhile import STRETCH, Stretches
 from admeasure.planning import forecast
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Item, Task, assumed
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, Penalty, even_weights
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 AGAIN = "all that the model holds once more, together, with what the rounds leave"
@@ -159,43 +158,42 @@ class AimPlus:
     def needs(self, domain: Domain, workload: Workload) -> float:
         return self._annealing(MOST_MEASURED, batch_of(domain)).needs(domain)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        look = self._look(domain, workload, unit, budget, rows)
-        return self._planned(domain, workload, look).divide(domain, workload, unit, budget)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        look = self._look(task, budget, rows)
+        return self._planned(task, look).divide(task, budget)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        look = self._look(domain, workload, unit, budget, rows or ASSUMED_ROWS)
-        annealing = self._planned(domain, workload, look)
-        plan = annealing.plan(domain, workload, unit, budget, rows)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        look = self._look(task, budget, rows or ASSUMED_ROWS)
+        annealing = self._planned(task, look)
+        plan = annealing.plan(task, budget, rows)
         if annealing.batch > 1 and (plan.expected_error or 0.0) > forecast.THIN_ERROR:
             plan = replace(plan, seconds=plan.seconds * forecast.THIN_PART)
+        if self._look(task, budget, math.inf):  # so it depends on the number of rows
+            plan = replace(plan, notes=(*plan.notes, *assumed(rows)))
         if not look:
             return plan
-        seconds, megabytes = hand_over.takes(domain, workload)
+        seconds, megabytes = hand_over.takes(task.domain, task.workload)
+        megabytes += forecast.process_megabytes(task.domain, rows)
         return replace(
             plan,
-            megabytes=max(plan.megabytes, forecast.process_megabytes(domain, rows) + megabytes),
+            megabytes=max(plan.megabytes, megabytes),
             notes=(*plan.notes, hand_over.MAY.format(seconds=seconds)),
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, budget, unit = curator.domain, curator.budget, curator.unit
-        annealing = self._planned(domain, workload, None)
+        domain, budget, task = curator.domain, curator.budget, Task.of(curator, workload, zeros)
+        annealing = self._planned(task, None)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
         family = annealing.family
-        singles = annealing.divide(domain, workload, unit, budget).total(ONE_WAY)
+        singles = annealing.divide(task, budget).total(ONE_WAY)
         log = list(curator.measure(one_way, singles))
         model = family.update(family.init(domain, zeros), log)
-        look = None if zeros else self._look(domain, workload, unit, budget, model.total)
-        annealing = self._planned(domain, workload, look)
-        division = annealing.divide(domain, workload, unit, budget)
+        look = self._look(task, budget, model.total)
+        annealing = self._planned(task, look)
+        division = annealing.divide(task, budget)
         watch = hand_over.watch(look, curator, workload, model, division.total(LOOK))
         schedule = annealing.schedule(domain, budget)
         # What is kept will be divided among about three sets a column.
@@ -229,18 +227,15 @@ class AimPlus:
         model = family.polished(model, [*log, *last])
         return Outcome(model, chosen, selector.evidence(log, model, most), notes)
 
-    def _look(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> hand_over.Look | None:
-        allowed = {"wide": len(domain) > ONE_BY_ONE, "always": True, "never": False}
-        if not allowed[self.hand_over]:
+    def _look(self, task: Task, budget: Cost, rows: float) -> hand_over.Look | None:
+        allowed = {"wide": len(task.domain) > ONE_BY_ONE, "always": True, "never": False}
+        if task.zeros or not allowed[self.hand_over]:
             return None
-        return hand_over.look_of(domain, workload, unit, budget, rows)
+        return hand_over.look_of(task.domain, task.workload, task.unit, budget, rows)
 
-    def _planned(
-        self, domain: Domain, workload: Workload, look: hand_over.Look | None
-    ) -> Annealing:
-        annealing = self._annealing(measured_part(domain, workload), batch_of(domain))
+    def _planned(self, task: Task, look: hand_over.Look | None) -> Annealing:
+        alpha = measured_part(task.domain, task.workload)
+        annealing = self._annealing(alpha, batch_of(task.domain))
         items = () if look is None else (Item(LOOK, look.each, look.sigma, len(look.sets)),)
         return replace(annealing, look=items)
 

@@ -12,12 +12,11 @@ from typing import ClassVar
 
 from admeasure.domain import Domain
 from admeasure.families.answers import AnswersModel
-from admeasure.planning.division import Division
+from admeasure.planning.division import Division, Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
@@ -35,14 +34,10 @@ class AllZero:
     def needs(self, domain: Domain, workload: Workload) -> float:
         return 0.0
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
         return Division(())
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         return Plan((), "0", 1.0, 0.0, 0.0, ("Every answer is zero; nothing is measured.",))
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

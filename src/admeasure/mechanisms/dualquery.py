@@ -40,6 +40,8 @@ from admeasure.planning.division import (
     ASSUMED_ROWS,
     Division,
     Item,
+    Task,
+    assumed,
     believed_rows,
     count_rows,
     counting,
@@ -80,11 +82,9 @@ class DualQuery(FindsRecords):
         if not (self.eta > 0 and self.seconds > 0):
             raise UsageError("dualquery: eta and seconds must be positive.")
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        counted, left = counting(unit, budget)
-        shares = _shares(left, self._rounds(left, rows, unit))
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        counted, left = counting(task.unit, budget)
+        shares = _shares(left, self._rounds(left, rows, task.unit))
         sampled = (
             Item(_samples_of(t), share / self.samples, times=self.samples)
             for t, share in enumerate(shares, 1)
@@ -92,19 +92,18 @@ class DualQuery(FindsRecords):
         )
         return Division((*counted, *sampled))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
-        _, left = counting(unit, budget)
-        rounds = self._rounds(left, rows or ASSUMED_ROWS, unit)
-        cells = sum(domain.cells(c) for c in workload.marginals())
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
+        _, left = counting(task.unit, budget)
+        rounds = self._rounds(left, rows or ASSUMED_ROWS, task.unit)
+        cells = sum(task.domain.cells(c) for c in task.workload.marginals())
         seconds = rounds * (0.2 + self.samples * cells * 2e-7)
-        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
+        notes = assumed(rows or self.rounds)
+        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds, notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
         rounds = self._rounds(curator.remaining, total, curator.unit)
         oracle = self.oracle(curator.domain, zeros)
         rng = np.random.default_rng(0)  # for what costs nothing and tells nothing

@@ -26,7 +26,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.parts.oracle import Found, Oracle, Solver
 from admeasure.parts.records import FindsRecords, Record, answers, completed, model_of, uniform
@@ -36,6 +35,8 @@ from admeasure.planning.division import (
     SELECTION,
     Division,
     Item,
+    Task,
+    assumed,
     believed_rows,
     count_rows,
     counting,
@@ -82,28 +83,25 @@ class Fem(FindsRecords):
         if not self.seconds > 0:
             raise UsageError("fem: seconds must be positive.")
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        counted, left = counting(unit, budget)
-        rounds = self._rounds(left, rows, unit)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        counted, left = counting(task.unit, budget)
+        rounds = self._rounds(left, rows, task.unit)
         return Division((*counted, Item(SELECTION, left / rounds, times=rounds)))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
-        cells = sum(domain.cells(c) for c in workload.marginals())
-        oracle = self.oracle(domain, ())
-        call = 4e-9 * domain.cells() if oracle.engine == "enumeration" else 0.05
+        cells = sum(task.domain.cells(c) for c in task.workload.marginals())
+        oracle = self.oracle(task.domain, ())
+        call = 4e-9 * task.domain.cells() if oracle.engine == "enumeration" else 0.05
         seconds = rounds * (0.02 + self._samples(oracle) * call / self.threads)
-        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds)
+        notes = assumed(rows or self.rounds)
+        return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds, notes)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain
         total = believed_rows(count_rows(curator))
-        each = self.divide(domain, workload, curator.unit, curator.budget, total)[SELECTION]
+        each = self.divide(Task.of(curator, workload, zeros), curator.budget, total)[SELECTION]
         rounds = each.times
         oracle = self.oracle(domain, zeros)
         rng = np.random.default_rng(0)  # for perturbations, which protect nothing

@@ -27,13 +27,12 @@ from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.measurement import Measurement
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, Division, as_noisy, by_shares
+from admeasure.planning.division import ASSUMED_ROWS, Division, Task, as_noisy, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 EXACT = 1e-6
@@ -68,24 +67,21 @@ class Gaussian:
         """Noisy answers, measured and projected, and their record; the steps of one of them."""
         return room.megabytes(domain, workload.marginals(), each=20, largest=40)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        domain, unit, shares = task.domain, task.unit, _shares(task.domain, task.workload)
         parts = [
             (f"marginal of {', '.join(c)}", s, Marginal(c).sensitivity(domain, unit).l2_squared)
-            for c, s in _shares(domain, workload).items()
+            for c, s in shares.items()
         ]
         if self.measure == "marginals":
             return by_shares(budget, parts)
-        m = sum(domain.cells(c) for c in _shares(domain, workload))
+        m = sum(map(domain.cells, shares))
         one = budget / (m * unit.max_rows**2)
         return Division(tuple(as_noisy(what, l2_squared, one) for what, _, l2_squared in parts))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
-        sizes = [domain.cells(c) for c in _shares(domain, workload)]
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        items = self.divide(task, budget, rows or ASSUMED_ROWS).items
+        sizes = [task.domain.cells(c) for c in _shares(task.domain, task.workload)]
         error = None
         if rows:
             l1 = [
@@ -94,15 +90,14 @@ class Gaussian:
             ]
             error = sum(min(2.0, e) for e in l1) / len(l1)
         cells = sum(sizes)
-        megabytes = forecast.process_megabytes(domain, rows) + self.needs(domain, workload)
+        megabytes = forecast.process_megabytes(task.domain, rows)
+        megabytes += self.needs(task.domain, task.workload)
         counting = 4e-9 * (rows or ASSUMED_ROWS)
         seconds = 0.1 + cells * 3e-7 + len(items) * (3e-4 + counting)
         return Plan(items, "1", error, megabytes, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        division = self.divide(
-            curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS
-        )
+        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
         queries = [Marginal(c) for c in _shares(curator.domain, workload)]
         shares = [item.cost.ratio(curator.budget) for item in division.items]
         log = curator.measure(queries, curator.budget * sum(shares), shares)

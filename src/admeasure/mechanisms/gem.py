@@ -16,12 +16,12 @@ from typing import ClassVar, Self
 
 from admeasure.domain import Domain
 from admeasure.parts.generator import NetworkMechanism
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Predicate
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
@@ -43,10 +43,8 @@ class Gem(NetworkMechanism):
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         self.check_network(domain, workload)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        return self.planned(domain, workload, unit, budget, rows)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        return self.planned(task, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return self.trained(curator, workload, zeros)

@@ -19,12 +19,12 @@ from admeasure.errors import DataError, UsageError
 from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
 from admeasure.parts.generator import NetworkMechanism, check_memory
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 PRETRAINING_RATE = 2e-3
@@ -81,10 +81,8 @@ class GemPub(NetworkMechanism):
                 f"The folder of {self.save_generator} does not exist. Name another place."
             )
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        made = self.planned(domain, workload, unit, budget, rows)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        made = self.planned(task, budget, rows)
         notes = (*(self.public.notes if self.public is not None else ()), *made.notes)
         return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps, notes=notes)
 

@@ -12,13 +12,12 @@ from typing import ClassVar
 from admeasure.domain import Domain
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
@@ -40,28 +39,24 @@ class Independent:
     def needs(self, domain: Domain, workload: Workload) -> float:
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        each = budget / len(domain)
-        sigma = each.sigma(unit.rows_changed * unit.max_rows)
-        return Division((Item(ONE_WAY, each, sigma, len(domain)),))
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        each = budget / len(task.domain)
+        sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
+        return Division((Item(ONE_WAY, each, sigma, len(task.domain)),))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        (one_way,) = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        (one_way,) = self.divide(task, budget, rows or ASSUMED_ROWS).items
         assert one_way.sigma is not None
         return forecast.graphical(
             (one_way,),
-            domain,
-            workload,
+            task.domain,
+            task.workload,
             rows,
             sigma_last=one_way.sigma,
             rounds="1",
             max_megabytes=1.0,
-            seconds=0.1 + len(domain) * (0.001 + 2e-8 * (rows or ASSUMED_ROWS)),
-            cells=sum(domain.levels),
+            seconds=0.1 + len(task.domain) * (0.001 + 2e-8 * (rows or ASSUMED_ROWS)),
+            cells=sum(task.domain.levels),
         )
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:

@@ -28,6 +28,7 @@ from admeasure.planning.division import (
     ASSUMED_ROWS,
     Division,
     Item,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -38,7 +39,6 @@ from admeasure.privacy.curator import Curator
 from admeasure.privacy.regression import Regression, one_hot
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 COEFFICIENTS = "coefficients of the regression"
@@ -79,24 +79,20 @@ class JiElkan:
         """The counts of all records."""
         return room.megabytes(domain, [domain.columns], each=2 * room.COUNTS)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        counted, left = counting(unit, budget)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        counted, left = counting(task.unit, budget)
         return Division((*counted, Item(COEFFICIENTS, left)))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
-        cells = domain.cells()
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        items = self.divide(task, budget, rows or ASSUMED_ROWS).items
+        cells = task.domain.cells()
         return Plan(items, "1", None, cells * 8 / 2**20, 1 + cells * 1e-7)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         public = needed(self.public, self.name)
         notes = public.check(curator.domain, zeros)
         total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
         start = public.start(total, zeros, self.initial)
         regression = Regression(start, self.strength * total, curator.unit)
         noisy = curator.statistic(regression, division.total(COEFFICIENTS))

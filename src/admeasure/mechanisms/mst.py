@@ -22,7 +22,7 @@ from admeasure.limits import MEGABYTE
 from admeasure.loop import Budget, adaptive_measurements
 from admeasure.parts.rare_levels import with_rare_levels
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -30,7 +30,6 @@ from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 THIRD = Fraction(1, 3)
@@ -83,33 +82,29 @@ class Mst:
         """Pairs that alone fit the limit of the model."""
         return room.pairs(domain, self.max_megabytes * MEGABYTE / room.COUNTS)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        l2_squared, edges = unit.rows_changed * unit.max_rows, len(domain) - 1
-        one_way = budget * (THIRD if edges else 1) / len(domain)
-        first = Item(ONE_WAY, one_way, one_way.sigma(l2_squared), len(domain))
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        l2_squared, edges = task.unit.rows_changed * task.unit.max_rows, len(task.domain) - 1
+        one_way = budget * (THIRD if edges else 1) / len(task.domain)
+        first = Item(ONE_WAY, one_way, one_way.sigma(l2_squared), len(task.domain))
         if not edges:
             return Division((first,))
         each = budget * THIRD / edges
         pairs = Item(PAIRS, each, each.sigma(l2_squared), edges)
         return Division((first, Item(EDGES, each, times=edges), pairs))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        items = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS).items
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        items = self.divide(task, budget, rows or ASSUMED_ROWS).items
         sigma = items[-1].sigma
         assert sigma is not None
-        columns = len(domain)
+        columns = len(task.domain)
         pairs = columns * (columns - 1) // 2
-        cells = (sum(domain.levels) ** 2 - sum(n**2 for n in domain.levels)) // 2
+        cells = (sum(task.domain.levels) ** 2 - sum(n**2 for n in task.domain.levels)) // 2
         # Every pair is scored again for each edge; benchmarks/plans.py.
         seconds = 0.1 + pairs * (2e-5 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
         return forecast.graphical(
             items,
-            domain,
-            workload,
+            task.domain,
+            task.workload,
             rows,
             sigma_last=sigma,
             rounds="1",
@@ -121,9 +116,7 @@ class Mst:
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
         one_way = [Marginal((column,)) for column in curator.domain.columns]
-        division = self.divide(
-            curator.domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS
-        )
+        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
         log = list(curator.measure(one_way, division.total(ONE_WAY)))
         model = family.update(family.init(curator.domain, zeros), log)
         if len(one_way) > 1:

@@ -11,15 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from admeasure.domain import Domain
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
 from admeasure.parts.reweighting import Loop, Measure, OnCells, Output, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
 from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.selectors.worst import Law
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -52,14 +49,12 @@ class Mwem(OnCells):
     def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output, pace=1.0)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         used = 1 if self.reuse == "none" else rounds / 2
-        steps = len(workload.marginals()) / 8 + used * self.passes
-        return plan_of(division, domain.cells(), steps)
+        steps = len(task.workload.marginals()) / 8 + used * self.passes
+        return plan_of(division, task.domain.cells(), steps, assumed(rows or self.rounds))
 
     def family(self, first: Reweighted) -> MultiplicativeWeights:
         return MultiplicativeWeights(self.reuse, self.passes)

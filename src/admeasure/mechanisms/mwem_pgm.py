@@ -23,6 +23,7 @@ from admeasure.planning.division import (
     MEASUREMENT,
     SELECTION,
     Division,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -35,7 +36,6 @@ from admeasure.queries import Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.worst import worst_marginal
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 HALF = Fraction(1, 2)
@@ -78,23 +78,19 @@ class MwemPgm:
         offered = [r for r in workload.marginals() if domain.cells(r) <= most]
         return room.megabytes(domain, offered, each=room.COUNTS)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        (counted, left), rounds = counting(unit, budget), self.rounds or len(domain)
-        whole = unit.rows_changed * unit.max_rows
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        (counted, left), rounds = counting(task.unit, budget), self.rounds or len(task.domain)
+        whole = task.unit.rows_changed * task.unit.max_rows
         return Division((*counted, *even_rounds(left, rounds, HALF, whole)))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         measured = division[MEASUREMENT]
         assert measured.sigma is not None
         return forecast.graphical(
             division.items,
-            domain,
-            workload,
+            task.domain,
+            task.workload,
             rows,
             sigma_last=measured.sigma,
             rounds=str(measured.times),
@@ -106,7 +102,7 @@ class MwemPgm:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
-            curator.domain, workload, curator.unit, curator.budget, believed_rows(log[0])
+            Task.of(curator, workload, zeros), curator.budget, believed_rows(log[0])
         )
         model = family.update(family.init(curator.domain, zeros), log)
         schedule = Even(division[SELECTION].cost, division[MEASUREMENT].cost)

@@ -32,6 +32,7 @@ from admeasure.planning.division import (
     MEASUREMENT,
     SELECTION,
     Division,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -43,7 +44,6 @@ from admeasure.privacy.curator import Curator
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
 from admeasure.selectors.worst import WorstMarginal
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 HALF = Fraction(1, 2)
@@ -82,27 +82,24 @@ class MwemRp:
     def start_libraries(self) -> None:
         room.start_jax(self.name)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        (counted, left), rounds = counting(unit, budget), self.rounds or len(domain)
-        whole = unit.rows_changed * unit.max_rows
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        (counted, left), rounds = counting(task.unit, budget), self.rounds or len(task.domain)
+        whole = task.unit.rows_changed * task.unit.max_rows
         return Division((*counted, *even_rounds(left, rounds, HALF, whole)))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[MEASUREMENT].times
-        cells = sum(domain.cells(c) for c in workload.marginals())
-        size = product_rows(self.product_rows, domain)
-        seconds = expected_seconds(domain, rounds, cells, size)
-        return Plan(division.items, str(rounds), None, self.needs(domain, workload), seconds)
+        cells = sum(task.domain.cells(c) for c in task.workload.marginals())
+        size = product_rows(self.product_rows, task.domain)
+        seconds = expected_seconds(task.domain, rounds, cells, size)
+        needs = self.needs(task.domain, task.workload)
+        return Plan(division.items, str(rounds), None, needs, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         family = fitted_rows("sparsemax", 0.03, self.steps)
         total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
         rows = product_rows(self.product_rows, curator.domain)
         model = family.init(curator.domain, total, rows, zeros)
         schedule = Even(division[SELECTION].cost, division[MEASUREMENT].cost)

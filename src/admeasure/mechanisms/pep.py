@@ -9,18 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import Family
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.reweighting import W
 from admeasure.parts.reweighting import Loop, Measure, OnCells, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
 from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.selectors.worst import Law
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 Solver = Literal["projection", "dual"]
 Begin = Literal["last", "start"]
@@ -69,14 +66,12 @@ class Pep(OnCells):
     def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         used = 0.1 if self.measure == "cells" else 1.0
-        steps = len(workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)
-        return plan_of(division, domain.cells(), steps)
+        steps = len(task.workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)
+        return plan_of(division, task.domain.cells(), steps, assumed(rows or self.rounds))
 
     def family(self, first: W) -> Family[W]:
         return projection(first, self.solver, self.steps, self.gamma, self.begin)

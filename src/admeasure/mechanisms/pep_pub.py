@@ -9,16 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.domain import Domain
 from admeasure.families import Family
 from admeasure.families.reweighting import W
 from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
 from admeasure.parts.reweighting import Loop, OnPublicRecords, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
 from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -41,14 +38,13 @@ class PepPub(OnPublicRecords):
     def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         public = self.table
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
-        steps = len(workload.marginals()) + self.steps * (1 + rounds / 20)
-        return plan_of(division, public.records, steps, public.notes)
+        steps = len(task.workload.marginals()) + self.steps * (1 + rounds / 20)
+        notes = (*public.notes, *assumed(rows or self.rounds))
+        return plan_of(division, public.records, steps, notes)
 
     def family(self, first: W) -> Family[W]:
         return projection(first, self.solver, self.steps, self.gamma, self.begin)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from admeasure.domain import Domain
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
 from admeasure.parts.reweighting import (
     Loop,
@@ -20,11 +19,9 @@ from admeasure.parts.reweighting import (
     bound_note,
     plan_of,
 )
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
 from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,15 @@ class PmwPub(OnPublicRecords):
     def loop(self) -> Loop:
         return Loop(self.rounds, self.measure, self.select, self.output)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         public = self.table
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
-        steps = len(workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
-        note = bound_note(public, domain, workload, unit, division, rows, self.initial)
-        return plan_of(division, public.records, steps * self.passes, (*public.notes, note))
+        steps = len(task.workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
+        facts = public, task.domain, task.workload, task.unit
+        note = bound_note(*facts, division, rows, self.initial)
+        notes = (*public.notes, note, *assumed(rows or self.rounds))
+        return plan_of(division, public.records, steps * self.passes, notes)
 
     def family(self, first: Reweighted) -> MultiplicativeWeights:
         return MultiplicativeWeights(self.reuse, self.passes)

@@ -36,6 +36,7 @@ from admeasure.planning.division import (
     ASSUMED_ROWS,
     Division,
     Item,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -47,7 +48,6 @@ from admeasure.privacy.scores.dependence import Dependence
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 SELECT_SHARE = Fraction(3, 10)
@@ -100,29 +100,25 @@ class PrivBayes:
         """The one-way marginals; joints are chosen among what fits."""
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        (counted, left), d = counting(unit, budget), len(domain)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        (counted, left), d = counting(task.unit, budget), len(task.domain)
         select = left * SELECT_SHARE if d > 1 else left * 0  # one column: nothing to choose
         each = (left - select) / d
-        joints = Item(JOINTS, each, each.sigma(unit.rows_changed * unit.max_rows), d)
+        joints = Item(JOINTS, each, each.sigma(task.unit.rows_changed * task.unit.max_rows), d)
         chosen = (Item(PARENTS, select / (d - 1), times=d - 1),) if d > 1 else ()
         return Division((*counted, *chosen, joints))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         sigma = division[JOINTS].sigma
         assert sigma is not None
-        n, d = float(rows or ASSUMED_ROWS), len(domain)
-        scored, counted, cells = self._looks(domain, n / (self.usefulness * sigma))
+        n, d = float(rows or ASSUMED_ROWS), len(task.domain)
+        scored, counted, cells = self._looks(task.domain, n / (self.usefulness * sigma))
         seconds = 0.1 + 6e-4 * d**2 + 6e-5 * scored + 9e-9 * n * counted
         made = forecast.graphical(
             division.items,
-            domain,
-            workload,
+            task.domain,
+            task.workload,
             rows,
             sigma_last=sigma,
             rounds="1",
@@ -162,7 +158,7 @@ class PrivBayes:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
         log = [count_rows(curator)]
         division = self.divide(
-            curator.domain, workload, curator.unit, curator.budget, believed_rows(log[0])
+            Task.of(curator, workload, zeros), curator.budget, believed_rows(log[0])
         )
         model = family.update(family.init(curator.domain, zeros), log)
         plain = self.estimate == "conditionals"

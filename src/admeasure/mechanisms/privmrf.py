@@ -37,6 +37,7 @@ from admeasure.planning.division import (
     ONE_WAY,
     Division,
     Item,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -49,7 +50,6 @@ from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 TENTH = Fraction(1, 10)
@@ -85,34 +85,30 @@ class PrivMrf:
         alone = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
         return alone + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=40)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        counted, left = counting(unit, budget)
-        pairs, steps, _ = room.pairs(domain, PAIR_CELLS), *_later(domain)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        counted, left = counting(task.unit, budget)
+        pairs, steps, _ = room.pairs(task.domain, PAIR_CELLS), *_later(task.domain)
         if not pairs:
-            each = left / len(domain)
-            sigma = each.sigma(unit.rows_changed * unit.max_rows)
-            return Division((*counted, Item(ONE_WAY, each, sigma, len(domain))))
+            each = left / len(task.domain)
+            sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
+            return Division((*counted, Item(ONE_WAY, each, sigma, len(task.domain))))
         looked = left * TENTH
-        noise = looked.sigma(IndependenceErrors(pairs).l2_squared(unit))
+        noise = looked.sigma(IndependenceErrors(pairs).l2_squared(task.unit))
         choices = Item(CHOICES, left * TENTH / steps, times=steps)
         marginals = Item(MARGINALS, left * (1 - 2 * TENTH))
         return Division((*counted, Item(PAIRS, looked, noise), choices, marginals))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
-        steps, each = _later(domain)
-        measured = len(domain) + steps * each if room.pairs(domain, PAIR_CELLS) else 1
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
+        steps, each = _later(task.domain)
+        measured = len(task.domain) + steps * each if room.pairs(task.domain, PAIR_CELLS) else 1
         last = division.items[-1].cost / measured
         return forecast.graphical(
             division.items,
-            domain,
-            workload,
+            task.domain,
+            task.workload,
             rows,
-            sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
+            sigma_last=last.sigma(task.unit.rows_changed * task.unit.max_rows),
             rounds=str(steps),
             max_megabytes=self.max_megabytes,
         )
@@ -122,7 +118,7 @@ class PrivMrf:
         family = GraphicalFamily(self.max_megabytes)
         log = [count_rows(curator)]
         total = believed_rows(log[0])
-        division = self.divide(domain, workload, unit, curator.budget, total)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
         model = family.update(family.init(domain, zeros), log)
         pairs, (steps, later) = room.pairs(domain, PAIR_CELLS), _later(domain)
         if not pairs:

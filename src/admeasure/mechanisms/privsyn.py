@@ -36,14 +36,13 @@ from admeasure.parts.consistency import consistent
 from admeasure.parts.gradual_update import Codes, synthesised
 from admeasure.parts.records import uniform
 from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.independence import IndependenceErrors
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 TENTH = Fraction(1, 10)
@@ -78,29 +77,25 @@ class PrivSyn:
         found = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
         return found + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=80)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        pairs, d = room.pairs(domain, PAIR_CELLS), len(domain)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        pairs, d = room.pairs(task.domain, PAIR_CELLS), len(task.domain)
         each = budget * (TENTH if pairs else 1) / d
-        first = Item(ONE_WAY, each, each.sigma(unit.rows_changed * unit.max_rows), d)
+        first = Item(ONE_WAY, each, each.sigma(task.unit.rows_changed * task.unit.max_rows), d)
         if not pairs:
             return Division((first,))
         share = budget * TENTH
-        looked = Item(PAIRS, share, share.sigma(IndependenceErrors(pairs).l2_squared(unit)))
+        looked = Item(PAIRS, share, share.sigma(IndependenceErrors(pairs).l2_squared(task.unit)))
         return Division((looked, first, Item(CHOSEN, budget * (1 - 2 * TENTH))))
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget, rows or ASSUMED_ROWS)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
         records = _records(float(rows or ASSUMED_ROWS))
-        seconds = 1.0 + self.iterations * len(domain) * records * 1e-6
-        return Plan(division.items, "1", None, self.needs(domain, workload), seconds)
+        seconds = 1.0 + self.iterations * len(task.domain) * records * 1e-6
+        return Plan(division.items, "1", None, self.needs(task.domain, task.workload), seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, unit = curator.domain, curator.unit
-        division = self.divide(domain, workload, unit, curator.budget, ASSUMED_ROWS)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, ASSUMED_ROWS)
         pairs = room.pairs(domain, PAIR_CELLS)
         chosen: list[Columns] = []
         if pairs:

@@ -36,7 +36,7 @@ from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.families.residuals import Residuals, cell_share, inside, query_of
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item, by_shares
+from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item, Task, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -99,29 +99,27 @@ class ResidualPlanner:
         measured = room.megabytes(domain, parts, each=20)
         return measured + room.megabytes(domain, marginals, each=8, largest=48)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return _divided(Makeup.of(domain, workload), self.objective, domain, unit, budget)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        makeup = Makeup.of(task.domain, task.workload)
+        return _divided(makeup, self.objective, task.domain, task.unit, budget)
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        makeup = Makeup.of(domain, workload)
-        items = _divided(makeup, self.objective, domain, unit, budget).items
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        makeup = Makeup.of(task.domain, task.workload)
+        items = _divided(makeup, self.objective, task.domain, task.unit, budget).items
         error = None
         if rows:
-            scales = np.sqrt(makeup.variances(_noise(domain, makeup, items))) * makeup.cells
+            scales = np.sqrt(makeup.variances(_noise(task.domain, makeup, items))) * makeup.cells
             error = float(np.minimum(2.0, HALF_NORMAL * scales / rows).mean())
-        cells = sum(domain.cells(part) for part in makeup.parts)
-        megabytes = forecast.process_megabytes(domain, rows) + self.needs(domain, workload)
+        cells = sum(task.domain.cells(part) for part in makeup.parts)
+        megabytes = forecast.process_megabytes(task.domain, rows)
+        megabytes += self.needs(task.domain, task.workload)
         counting = 4e-9 * (rows or ASSUMED_ROWS)
         seconds = 0.1 + cells * 3e-7 + len(items) * (4.5e-4 + counting)
         return Plan(items, "1", error, megabytes, seconds)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain = curator.domain
-        division = self.divide(domain, workload, curator.unit, curator.remaining, ASSUMED_ROWS)
+        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
         queries = [query_of(part) for part in Makeup.of(domain, workload).parts]
         shares = [item.cost.ratio(curator.budget) for item in division.items]
         residuals = Residuals.of(domain, curator.measure(queries, curator.budget, shares))

@@ -15,12 +15,11 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ONE_WAY, ROUNDS, Division, Item
+from admeasure.planning.division import ONE_WAY, ROUNDS, Division, Item, Task
 from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
 from admeasure.schedules.annealed import Annealed
 from admeasure.schema import Zero
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
@@ -78,11 +77,11 @@ class Annealing:
         """The one-way marginals; what is measured later is chosen among what fits."""
         return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
 
-    def divide(self, domain: Domain, workload: Workload, unit: Unit, budget: Cost) -> Division:
-        singles = sum(len(r) == 1 for r in workload.closure())
+    def divide(self, task: Task, budget: Cost) -> Division:
+        singles = sum(len(r) == 1 for r in task.workload.closure())
         keep = budget * Fraction(self.final_pass)
-        measured = self.first(domain, budget) * Fraction(self.alpha)
-        sigma = measured.sigma(unit.rows_changed * unit.max_rows)
+        measured = self.first(task.domain, budget) * Fraction(self.alpha)
+        sigma = measured.sigma(task.unit.rows_changed * task.unit.max_rows)
         rounds = budget - keep - measured * singles
         for item in self.look:
             rounds -= item.total
@@ -95,10 +94,8 @@ class Annealing:
             )
         )
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        division = self.divide(domain, workload, unit, budget)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        domain, unit, division = task.domain, task.unit, self.divide(task, budget)
         left, each = division.total(ROUNDS), self.first(domain, budget) * (self.batch * self.dearer)
         last = left * Fraction(self.alpha) / self.growth / self.batch
         ends = budget * self.may_end
@@ -106,7 +103,7 @@ class Annealing:
         return forecast.graphical(
             division.items,
             domain,
-            workload,
+            task.workload,
             rows,
             sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
             rounds=f"{fewest} to {int(left.ratio(each)) + 1}",

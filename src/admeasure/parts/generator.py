@@ -29,6 +29,8 @@ from admeasure.planning.division import (
     ONE_WAY,
     ROUNDS,
     Division,
+    Task,
+    assumed,
     believed_rows,
     count_rows,
     counting,
@@ -42,7 +44,6 @@ from admeasure.schema import Zero
 from admeasure.selectors.holding import MAX_CELLS, HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.selectors.top import TopCells
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 if TYPE_CHECKING:
@@ -107,18 +108,12 @@ class NetworkMechanism(Options):
     def start_libraries(self) -> None:
         room.start_jax(self.name)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        _, division = self._divided(domain, workload, unit, budget, rows)
-        return division
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        return self._divided(task, budget, rows)[1]
 
-    def planned(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
-        course, division = self._divided(
-            domain, workload, unit, budget, float(rows or ASSUMED_ROWS)
-        )
+    def planned(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        domain, workload = task.domain, task.workload
+        course, division = self._divided(task, budget, float(rows or ASSUMED_ROWS))
         size, width = self.size(domain), Layout.of(domain).width
         count, said = course.rounds, str(course.rounds)
         if course.annealed:
@@ -132,7 +127,7 @@ class NetworkMechanism(Options):
         megabytes = size.megabytes(width) + 480 + 24 * min(cells, 1 << 27) / 2**20
         notes: tuple[str, ...] = ()
         if not rows and not course.annealed and self.rounds is None:
-            notes = ("The default number of rounds assumes 10,000 rows; give --rows.",)
+            notes = assumed(rows)
         notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
         return Plan(division.items, said, None, megabytes, seconds, notes)
 
@@ -150,7 +145,7 @@ class NetworkMechanism(Options):
 
         domain = curator.domain
         total = believed_rows(count_rows(curator))
-        course, division = self._divided(domain, workload, curator.unit, curator.budget, total)
+        course, division = self._divided(Task.of(curator, workload, zeros), curator.budget, total)
         family, model = self._begin(domain, total, zeros, pretrained)
         log: list[Measurement] = []
         for queries, charge in ((course.first, ONE_WAY), (self.predicates, PREDICATES)):
@@ -228,10 +223,9 @@ class NetworkMechanism(Options):
             predicate.validate(domain)
             predicate.tried(domain)
 
-    def _divided(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> tuple[Course, Division]:
+    def _divided(self, task: Task, budget: Cost, rows: float) -> tuple[Course, Division]:
         """The course of a run and how its budget is divided."""
+        domain, workload, unit = task.domain, task.workload, task.unit
         counted, left = counting(unit, budget)
         course = Course.of(self, domain, workload, left, rows, informed=self.informed)
         whole = unit.rows_changed * unit.max_rows

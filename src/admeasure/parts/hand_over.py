@@ -44,8 +44,7 @@ from admeasure.workload import Workload
 MAY = (
     "If pairs turn out to be dependent beyond what a tree can hold, all of them are measured with "
     "what is left of the budget and a mixture of products takes the tree's place, in about "
-    "{seconds:.1g} s more. Never where the schema has structural zeros; --hand-over never leaves "
-    "it out."
+    "{seconds:.1g} s more. --hand-over never leaves it out."
 )
 HANDED = (
     "Pairs are dependent beyond what a tree can hold: all {pairs:,} were measured, and a mixture "

@@ -22,7 +22,9 @@ from admeasure.planning.division import (
     ROWS,
     Division,
     Item,
+    Task,
     as_noisy,
+    assumed,
     believed_rows,
     count_rows,
     counting,
@@ -125,16 +127,15 @@ class Projection(ABC):
     def start_libraries(self) -> None:
         room.start_jax(self.name)
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        counted, left = counting(unit, budget)
-        rounds, queries, _ = self.settings(domain, workload, left, rows)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        counted, left = counting(task.unit, budget)
+        rounds, queries, _ = self.settings(task.domain, task.workload, left, rows)
         single = self.measure in ("cells", "all-cells")
-        one = unit.max_rows**2 if single else unit.rows_changed * unit.max_rows
+        one = task.unit.max_rows**2 if single else task.unit.rows_changed * task.unit.max_rows
         part = left / (rounds * queries)
-        if self._unchosen(self._offered(domain, workload), rounds, queries):
-            return Division((*counted, *self._unchosen_items(domain, workload, unit, part / one)))
+        if self._unchosen(self._offered(task.domain, task.workload), rounds, queries):
+            items = self._unchosen_items(task.domain, task.workload, task.unit, part / one)
+            return Division((*counted, *items))
         select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
         return Division(
             (
@@ -144,19 +145,16 @@ class Projection(ABC):
             )
         )
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         total = float(rows or ASSUMED_ROWS)
-        division = self.divide(domain, workload, unit, budget, total)
+        division = self.divide(task, budget, total)
         left = budget - division.total(ROWS)
-        rounds, _, size = self.settings(domain, workload, left, total)
-        cells = sum(domain.cells(q.columns) for q in workload.queries)
-        width = Layout.of(domain).width
+        rounds, _, size = self.settings(task.domain, task.workload, left, total)
+        cells = sum(task.domain.cells(q.columns) for q in task.workload.queries)
+        width = Layout.of(task.domain).width
         megabytes = 340 + (width * size * 40 + min(cells, 1 << 27) * 12) / 2**20
-        seconds = expected_seconds(domain, rounds, cells, size)
-        notes = () if rows else ("The defaults of T and K assume 10,000 rows; give --rows.",)
-        return Plan(division.items, str(rounds), None, megabytes, seconds, notes)
+        seconds = expected_seconds(task.domain, rounds, cells, size)
+        return Plan(division.items, str(rounds), None, megabytes, seconds, assumed(rows))
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         return self.run_by(self.family(), curator, workload, zeros)
@@ -171,7 +169,7 @@ class Projection(ABC):
         """The run with rows that `family` fits."""
         domain = curator.domain
         total = believed_rows(count_rows(curator))
-        division = self.divide(domain, workload, curator.unit, curator.budget, total)
+        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
         rounds, queries, rows = self.settings(domain, workload, curator.remaining, total)
         model = family.init(domain, total, rows, zeros)
         if self._unchosen(self._offered(domain, workload), rounds, queries):

@@ -28,6 +28,7 @@ from admeasure.planning.division import (
     MEASUREMENT,
     SELECTION,
     Division,
+    Task,
     believed_rows,
     count_rows,
     counting,
@@ -71,15 +72,15 @@ class Loop:
     def run(
         self,
         curator: Curator,
-        workload: Workload,
+        task: Task,
         start: Callable[[float], Reweighted],
         family: Callable[[Any], Family[Any]],
         notes: Sequence[str] = (),
     ) -> Outcome:
         """`start` makes the first model from the believed number of rows, `family` the update
         from that model."""
-        total = believed_rows(count_rows(curator))
-        division = self.divide(curator.domain, workload, curator.unit, curator.budget, total)
+        total, workload = believed_rows(count_rows(curator)), task.workload
+        division = self.divide(task, curator.budget, total)
         first = start(total)
         iterates = (
             done.after
@@ -96,9 +97,8 @@ class Loop:
         model = average(iterates) if self.output == "average" else deque(iterates, maxlen=1).pop()
         return Outcome(model, division[SELECTION].times, notes=tuple(notes))
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        domain, workload, unit = task.domain, task.workload, task.unit
         counted, left = counting(unit, budget)
         rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows)
         l2_squared = (
@@ -159,15 +159,14 @@ class Reweighting(ABC):
     def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
         """What a release says of what was started from."""
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
-        return self.loop.divide(domain, workload, unit, budget, rows)
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
+        return self.loop.divide(task, budget, rows)
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         notes = self.notes(curator.domain, zeros)
         first = partial(self.start, curator.domain, zeros=zeros)
-        return self.loop.run(curator, workload, first, self.family, notes)
+        task = Task.of(curator, workload, zeros)
+        return self.loop.run(curator, task, first, self.family, notes)
 
 
 class OnCells(Reweighting):

@@ -1,8 +1,8 @@
 """How a budget is divided: a value that `plan` prints and `run` spends.
 
-A mechanism says it once, in `divide`, from public facts: domain, workload, unit, budget, and a
-number of rows (the one a steward states for a plan, the noisy one in a run). Shares are exact
-rationals, so they add up to the budget.
+A mechanism says it once, in `divide`, from public facts: its task, the budget, and a number of rows
+(the one a steward states for a plan, the noisy one in a run). Shares are exact rationals, so they
+add up to the budget.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from admeasure.domain import Domain
 from admeasure.errors import BudgetError
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.noise import LARGEST_SCALE
+from admeasure.schema import Schema, Zero
 from admeasure.unit import Unit
+from admeasure.workload import Workload
 
 ROWS = "number of rows"
 ROWS_SHARE = Fraction(1, 50)
@@ -25,6 +28,11 @@ ROWS_SHARE = Fraction(1, 50)
 
 ASSUMED_ROWS = 10_000
 """Where a plan is asked for without a number of rows."""
+
+ASSUMES = (
+    "How the budget is divided depends on the number of rows, taken to be "
+    f"{ASSUMED_ROWS:,} here; give --rows."
+)
 
 TOO_SMALL = (
     "The budget is too small: divided, it asks for noise of scale {most:.3g}, and at most "
@@ -35,6 +43,20 @@ ONE_WAY = "one-way marginals, each"
 SELECTION = "selection, each round"
 MEASUREMENT = "measurement, each round"
 ROUNDS = "rounds of selection and measurement, together"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a mechanism is to serve, all of it public."""
+
+    domain: Domain
+    workload: Workload
+    zeros: tuple[Zero, ...]
+    unit: Unit
+
+    @classmethod
+    def of(cls, given: Schema | Curator, workload: Workload, zeros: Sequence[Zero]) -> Task:
+        return cls(given.domain, workload, tuple(zeros), given.unit)
 
 
 @dataclass(frozen=True)
@@ -100,6 +122,11 @@ def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
         return (), budget
     share = budget * ROWS_SHARE
     return (Item(ROWS, share, share.sigma(unit.max_rows**2)),), budget - share
+
+
+def assumed(rows: int | None) -> tuple[str, ...]:
+    """What a plan without a number of rows says where the division depends on it."""
+    return () if rows else (ASSUMES,)
 
 
 def check_scales(items: Iterable[Item]) -> None:

@@ -14,7 +14,7 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.measurement import NoisyErrors
-from admeasure.planning.division import Division, Item
+from admeasure.planning.division import Division, Item, Task
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
@@ -22,7 +22,6 @@ from admeasure.queries import Predicate
 from admeasure.schema import Zero
 from admeasure.schema.inside import Inside
 from admeasure.selectors.evidence import Selection
-from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 
@@ -70,15 +69,11 @@ class Mechanism(Protocol):
         """Megabytes, beside what the process holds, that a run cannot do without; `room`."""
         ...
 
-    def divide(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: float
-    ) -> Division:
+    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
         """How the budget is divided where the table is believed to have that many rows."""
         ...
 
-    def plan(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, rows: int | None
-    ) -> Plan:
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         """How the budget would be divided, and what that would give; touches no data."""
         ...
 

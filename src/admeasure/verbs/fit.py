@@ -27,7 +27,7 @@ from admeasure.measurement import Measurement
 from admeasure.mechanisms import Mechanism, Outcome
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning import bought, certified
-from admeasure.planning.division import Item, check_scales
+from admeasure.planning.division import Item, Task, check_scales
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries, options_of
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
@@ -84,7 +84,8 @@ class FitRequest(Request):
         yield from bought_first
         last, left = certified.divide(domain, workload, unit, left, self.certify)
         yield from last
-        yield from self.mechanism.divide(domain, workload, unit, left, rows).items
+        task = Task.of(self.schema, workload, self.schema.zeros)
+        yield from self.mechanism.divide(task, left, rows).items
 
     @property
     def budget(self) -> Cost:

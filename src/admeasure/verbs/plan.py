@@ -14,7 +14,7 @@ from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
 from admeasure.notebooks import BLUE, bars, cell, largest, row, table
 from admeasure.planning import bought, certified
-from admeasure.planning.division import check_scales
+from admeasure.planning.division import Task, check_scales
 from admeasure.privacy.cost import Cost
 from admeasure.request import check_worth
 from admeasure.unit import Neighbours
@@ -159,7 +159,7 @@ def plan(
     share = certified.share_of(certify, schema.domain, asked, by_auto=bool(choice.why))
     certified.check(schema.domain, asked, share)
     last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
-    made = chosen.plan(schema.domain, asked, schema.unit, left, rows)
+    made = chosen.plan(Task.of(schema, asked, schema.zeros), left, rows)
     check_scales((*items, *made.items, *last))
     if items or last:
         said = (*bought.foreseen(schema, budget), *certified.foreseen(asked, last))
