@@ -18,6 +18,7 @@ Only positive numbers are added and multiplied: where a node says 0.0, so does e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -74,10 +75,29 @@ class Marginals:
 
     def answer(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
-        answers = self._answers(queries)
+        try:
+            answers = self._answers(queries)
+        except ResourceError:
+            half = len(queries) // 2
+            if half:
+                return [*self.answer(queries[:half]), *self.answer(queries[half:])]
+            if all(self._levels[a] == 1 for a in queries[0]):
+                raise  # a node is over the limit by itself
+            return [self._answer_in_halves(queries[0])]
         if self._conditional_cells > tuning.LASTING_CELLS:
             self._drop_conditionals(0)
         return answers
+
+    def _answer_in_halves(self, query: Clique) -> np.ndarray:
+        """An answer that fits the limit and whose intermediate tables do not, for half of the
+        levels of its largest attribute after the other."""
+        self._check(cells_of(self._levels, query))
+        largest = max(query, key=lambda a: self._levels[a])
+        levels = range(self._levels[largest])
+        middle = len(levels) // 2
+        halves = [_Part(self, largest, part) for part in (levels[:middle], levels[middle:])]
+        answers = [half.answer([query])[0] for half in halves]
+        return np.concatenate(answers, axis=query.index(largest))
 
     def _answers(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         answers: list[np.ndarray | None] = [None] * len(queries)
@@ -342,3 +362,25 @@ class Marginals:
                 f"A marginal needs an intermediate table of {megabytes_of(cells):.3g} MB, over the "
                 f"limit of {megabytes_of(self._limit):.3g} MB. Ask for fewer columns at once."
             )
+
+
+class _Part(Marginals):
+    """The same for some levels of an attribute alone: counts of sets with it are those of these
+    levels, counts of other sets are whole."""
+
+    def __init__(self, whole: Marginals, attribute: int, levels: range) -> None:
+        beliefs = whole._beliefs
+        tree = beliefs.tree
+        sizes = [len(levels) if a == attribute else n for a, n in enumerate(tree.levels)]
+        tables = (
+            table.take(levels, axis=node.index(attribute)) if attribute in node else table
+            for node, table in zip(tree.nodes, beliefs.tables, strict=True)
+        )
+        tree = replace(tree, levels=tuple(sizes))
+        super().__init__(replace(beliefs, tree=tree, tables=tuple(tables)), whole._limit)
+        self._whole, self._attribute = whole, attribute
+
+    def _inside(self, query: Clique) -> np.ndarray:
+        if self._attribute in query:
+            return super()._inside(query)
+        return self._whole._inside(query)
