@@ -34,6 +34,7 @@ from admeasure.families.graphical.structure.junction_tree import Clique, cells_o
 
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
+NODE_TOO_LARGE = "A node of the model is larger than any table may be. Give it more memory."
 _KEPT_CELLS = 1 << 23
 _MANY_PAIRS = 64
 """From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
@@ -75,15 +76,7 @@ class Marginals:
 
     def answer(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         """Expected counts, one array for each query, axes in the query's order (sorted)."""
-        try:
-            answers = self._answers(queries)
-        except ResourceError:
-            half = len(queries) // 2
-            if half:
-                return [*self.answer(queries[:half]), *self.answer(queries[half:])]
-            if all(self._levels[a] == 1 for a in queries[0]):
-                raise  # a node is over the limit by itself
-            return [self._answer_in_halves(queries[0])]
+        answers = self._answers(queries)
         if self._conditional_cells > tuning.LASTING_CELLS:
             self._drop_conditionals(0)
         return answers
@@ -94,6 +87,8 @@ class Marginals:
         self._check(cells_of(self._levels, query))
         largest = max(query, key=lambda a: self._levels[a])
         levels = range(self._levels[largest])
+        if len(levels) == 1:
+            raise ResourceError(NODE_TOO_LARGE)
         middle = len(levels) // 2
         halves = [_Part(self, largest, part) for part in (levels[:middle], levels[middle:])]
         answers = [half.answer([query])[0] for half in halves]
@@ -118,13 +113,17 @@ class Marginals:
         for position, arc in zip(across, arcs, strict=True):
             path = self._branched(queries[position])
             if path is not None:
-                answers[position] = self._branches.answer(path, self._factors(path))
+                answers[position] = self._along(path)
                 continue
             near, far = self._cuts.parts(queries[position], arc)
             groups.setdefault((near, arc), []).append((position, far))
         for (near, arc), members in self._portions(groups):
             # One matrix product for all queries with this near part and this cut.
-            for position, table in self._cut(near, arc, members):
+            try:
+                found = self._cut(near, arc, members)
+            except ResourceError:
+                found = [(k, self._answer_in_halves(queries[k])) for k, _ in members]
+            for position, table in found:
                 answers[position] = table
         return [answer for answer in answers if answer is not None]
 
@@ -148,8 +147,12 @@ class Marginals:
             return None
         return self._branches.path(query, tuning.IN_CACHE * cost)
 
-    def _factors(self, path: ContractionPath) -> list[np.ndarray]:
-        return [self._inside(path.factors[0]), *(self._conditional(e, a) for e, a in path.beyond)]
+    def _along(self, path: ContractionPath) -> np.ndarray:
+        try:
+            beyond = [self._conditional(e, a) for e, a in path.beyond]
+        except ResourceError:
+            return self._answer_in_halves(path.query)
+        return self._branches.answer(path, [self._inside(path.factors[0]), *beyond])
 
     def _answer_pairs(
         self, queries: Sequence[Clique], across: list[int], answers: list[np.ndarray | None]
