@@ -59,7 +59,8 @@ JOINTS = "joint of a column and its parents, each"
 SETS_DRAWN = 500
 """Of columns, by which a plan tells how many sets of parents are useful."""
 KEPT_CELLS = 1 << 26
-"""Of exact counts that a plan takes to be held; more are counted again."""
+"""Of exact counts that a plan takes to be held; more are counted again. Each takes a quarter of
+what a cell of a model does."""
 LONG_SECONDS = 300
 MANY_PARENTS = (
     "About {scored} sets of parents are scored. A smaller degree leaves fewer of them, and mst "
@@ -124,8 +125,7 @@ class PrivBayes:
             rounds="1",
             max_megabytes=self.max_megabytes,
             seconds=seconds,
-            cells=min(cells, KEPT_CELLS)
-            // 4,  # of exact counts, which take a quarter of what a model's cells do
+            cells=min(cells, KEPT_CELLS) // 4,
         )
         if seconds < LONG_SECONDS or self.degree == 1:
             return made

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from admeasure.bounds import Answer
-from admeasure.errors import UsageError
+from admeasure.bounds.evidence import error_probability
 from admeasure.queries import Where
 from admeasure.workload import Question
 
@@ -35,9 +35,7 @@ def answer_counts(
 
 
 def _inside_levels(release: Release, question: Question, confidence: float) -> Answer:
-    if not 0 < confidence < 1:
-        raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
-    half = (1 + confidence) / 2
+    half = 1 - error_probability(confidence) / 2
     (touched,) = release.evidence.answers([Question(question.name, question.query)], half)
     low, value = 0.0, _value(release, question)
     covered = _covered(question)
