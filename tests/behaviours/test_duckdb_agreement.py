@@ -25,9 +25,10 @@ from admeasure.errors import DataError
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.check import check
 from admeasure.schema.column import Column
+from admeasure.schema.days import DateColumn
 from admeasure.schema.forms import THOUSANDS
 from admeasure.schema.model import Privacy, Schema, Table
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.ordered import IntegerColumn, NumberColumn
 from admeasure.sources.files.source import DuckDBSource, find_problems
 from admeasure.sources.memory import MemorySource
 

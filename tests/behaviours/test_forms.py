@@ -16,8 +16,8 @@ from admeasure.domain import canonical
 from admeasure.errors import SchemaError
 from admeasure.schema import Refusal, Schema, values
 from admeasure.schema.check import check
+from admeasure.schema.days import DateColumn
 from admeasure.schema.forms import THOUSANDS, DayForm, LetterForm, NumberForm
-from admeasure.schema.ordered import DateColumn
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from admeasure.schema import Refusal, Schema, encode_frame
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column
+from admeasure.schema.days import DateColumn
 from admeasure.schema.decode import decode
 from admeasure.schema.encode import marks
 from admeasure.schema.frames import stored_array
 from admeasure.schema.model import Privacy, Table
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.ordered import IntegerColumn, NumberColumn
 
 EPOCH = datetime.date(1970, 1, 1)
 ROUGH = st.integers(-40, 40)

@@ -20,10 +20,10 @@ import pytest
 from admeasure.errors import AdmeasureError, BudgetError, UsageError, WorkloadError
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning.division import ASSUMES, Task
-from admeasure.planning.mechanism import LearnsFromPublic
+from admeasure.planning.mechanism import LearnsFromPublic, measures_all_columns
 from admeasure.privacy.book import Book
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.cost import Zcdp
+from admeasure.privacy.cost import Zcdp, budget_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -277,6 +277,27 @@ UNBIASED = {"residual"}
 
 INCONSISTENT = {"rap-box"}
 """Their answers do not add up to anything, as the paper that they are kept for says."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_learns_of_columns_outside_the_workload_only_if_it_says_so(name: str) -> None:
+    """Levels are bought for the columns that a run learns of. With one seed two tables that differ
+    in such a column alone give the same draws, or not."""
+    given = schema(extra="")
+    mechanism = ready(name, given, table(2))
+    first, second = table(1), table(1)
+    second["d"] = 1 - second["d"]
+    asked = Workload([Marginal(["a", "b"]), Marginal(["c"])])
+    drawn = [_drawn(mechanism, MemorySource(rows, given), asked, given) for rows in (first, second)]
+    assert (drawn[0] != drawn[1]) == measures_all_columns(mechanism)
+
+
+def _drawn(mechanism: Mechanism, source: MemorySource, asked: Workload, given: Schema) -> str:
+    """All that a run gave out."""
+    ledger = Ledger(budget_of(EPSILON, DELTA))
+    curator = Curator(source, ledger, SeededNoise(1))
+    mechanism.run(curator, asked, given.zeros)
+    return json.dumps([{k: str(v) for k, v in e.items()} for e in curator.journal.events])
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)

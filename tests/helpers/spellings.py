@@ -7,8 +7,9 @@ import datetime
 
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column
+from admeasure.schema.days import DateColumn
 from admeasure.schema.model import Privacy, Schema, Table
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.ordered import IntegerColumn, NumberColumn
 
 FORMATS = (
     *("%d/%m/%Y", "%m/%d/%y", "%d.%m.%Y", "%d %b %Y", "%d %B %Y", "%d%m%Y", "%Y%m%d", "%d %b %y"),

@@ -14,10 +14,11 @@ import numpy as np
 from admeasure.errors import UsageError
 from admeasure.planning.tree import least_squares
 from admeasure.schema.column import Column
+from admeasure.schema.days import DateColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.inside import Inside
 from admeasure.schema.leaves import hierarchy
-from admeasure.schema.ordered import DateColumn, Ordered
+from admeasure.schema.ordered import Ordered
 from admeasure.schema.zeros import level_ends
 
 

@@ -32,6 +32,7 @@ class Independent:
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "every column by itself; fast, and blind to dependence"
+    measures_all_columns: ClassVar[bool] = True
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         GraphicalFamily(shrink=self.shrink).init(domain, zeros)

@@ -59,6 +59,7 @@ class JiElkan:
 
     name: ClassVar[str] = "ji-elkan"
     summary: ClassVar[str] = "a public table's records, weighted by a private logistic regression"
+    measures_all_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (self.strength > 0 and math.isfinite(self.strength)):

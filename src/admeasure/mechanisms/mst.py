@@ -57,6 +57,7 @@ class Mst:
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
+    measures_all_columns: ClassVar[bool] = True
 
     def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
         family = GraphicalFamily(self.max_megabytes, self.shrink)

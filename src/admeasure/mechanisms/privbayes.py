@@ -86,6 +86,7 @@ class PrivBayes:
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "a Bayesian network of low degree, fitted as a graphical model"
+    measures_all_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one(self, "degree")

@@ -71,6 +71,7 @@ class PrivMrf:
 
     name: ClassVar[str] = "privmrf"
     summary: ClassVar[str] = "a Markov random field on a graph of dependent columns"
+    measures_all_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.usefulness > 0:

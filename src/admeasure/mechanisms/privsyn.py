@@ -65,6 +65,7 @@ class PrivSyn:
 
     name: ClassVar[str] = "privsyn"
     summary: ClassVar[str] = "dependent pairs, combined, followed by records changed step by step"
+    measures_all_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one(self, "iterations")

@@ -20,7 +20,7 @@ from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
 from admeasure.planning.division import Item
 from admeasure.planning.groups import PrivateGroups
-from admeasure.planning.mechanism import Mechanism, Outcome
+from admeasure.planning.mechanism import Mechanism, Outcome, measures_all_columns
 from admeasure.planning.purchase import Purchase
 from admeasure.privacy.cost import Cost, budget_of, in_decimal
 from admeasure.privacy.curator import Curator
@@ -65,6 +65,28 @@ class Private(Protocol):
 
 
 PRIVATE: tuple[Private, ...] = (PrivateBins(), PrivateGroups(), PrivateCategories())
+
+
+UNASKED = (
+    "Columns that no question is about ({names}) have as few levels as the schema allows; none are "
+    "bought."
+)
+
+
+def asked(schema: Schema, workload: Workload, mechanism: Mechanism) -> Schema:
+    """The schema without open columns that the run would learn nothing more of: nothing is bought
+    for those that no question is about. Schema, workload and mechanism decide which, all public."""
+    if measures_all_columns(mechanism):
+        return schema
+    left = (c for c in schema.open_columns if c.name not in workload.columns)
+    return schema.with_columns({c.name: c.unasked() for c in left})
+
+
+def left_out(given: Schema, asked: Schema) -> tuple[str, ...]:
+    """What a plan and a certificate should say of columns that nothing is bought for."""
+    open_yet = {c.name for c in asked.open_columns}
+    names = ", ".join(c.name for c in given.open_columns if c.name not in open_yet)
+    return (UNASKED.format(names=names),) if names else ()
 
 
 def budget(schema: Schema, epsilon: float, delta: float) -> Cost:

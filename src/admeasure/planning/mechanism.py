@@ -88,6 +88,12 @@ def makes_rows(mechanism: object) -> bool:
     return getattr(type(mechanism), "makes_rows", True)
 
 
+def measures_all_columns(mechanism: object) -> bool:
+    """Whether a run learns of columns that the workload does not name: a mechanism that does says
+    so by `measures_all_columns = True` on its class."""
+    return getattr(type(mechanism), "measures_all_columns", False)
+
+
 @runtime_checkable
 class LearnsFromPublic(Protocol):
     """A mechanism that is given a public table before it is checked."""

@@ -164,6 +164,12 @@ class StringColumn(Column):
             return self
         return with_levels(self, ()) if self.hierarchy is None else self._by_code
 
+    def unasked(self) -> Column:
+        """The coarsest groups of its hierarchy, where it has one; else `other`."""
+        if not self.is_open or self.hierarchy is None:
+            return self.as_read()
+        return self.cut(self.hierarchy.tops)
+
     @cached_property
     def _by_code(self) -> StringColumn:
         assert self.hierarchy is not None

@@ -103,6 +103,11 @@ class Column(Part):
         what a charged step needs to find its levels."""
         return self
 
+    def unasked(self) -> Column:
+        """The column where no question is about it: itself, or where it is open with the fewest
+        levels that public facts give."""
+        return self
+
     @property
     def grid(self) -> OrdinalGrid | RealGrid | None:
         """The bins of a column that has any."""

@@ -22,9 +22,10 @@ from pydantic import Field
 
 from admeasure.errors import DataError, SchemaError
 from admeasure.schema.column import Column, Part
+from admeasure.schema.days import DateColumn
 from admeasure.schema.fields import MAX_WHOLE
 from admeasure.schema.frames import StoredColumn
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn, Ordered
+from admeasure.schema.ordered import IntegerColumn, NumberColumn, Ordered
 from admeasure.schema.problems import Problem, Refusal, data_error, problem
 from admeasure.schema.values import quoted
 

@@ -94,6 +94,11 @@ class Hierarchy:
         return found
 
     @cached_property
+    def tops(self) -> tuple[str, ...]:
+        """The groups that are in no other."""
+        return tuple(name for name, depth in self.depths.items() if depth == 0)
+
+    @cached_property
     def leaves(self) -> tuple[str, ...]:
         """The codes: names that nothing is in. Those of one group are side by side."""
         return tuple(name for name in self.depths if name not in self._children)
@@ -183,8 +188,7 @@ class Hierarchy:
 
 def most_levels(hierarchy: Hierarchy) -> int:
     """Levels that a run can come to find."""
-    tops = sum(depth == 0 for depth in hierarchy.depths.values())
-    return min(len(hierarchy.leaves), MOST_CUT + tops)
+    return min(len(hierarchy.leaves), MOST_CUT + len(hierarchy.tops))
 
 
 def parts_of_levels(of_leaves: np.ndarray, shares: np.ndarray | None = None) -> np.ndarray:

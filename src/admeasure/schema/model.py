@@ -22,10 +22,11 @@ from admeasure.errors import SchemaError
 from admeasure.schema import determined, difference, zeros
 from admeasure.schema.categorical import BooleanColumn, StringColumn
 from admeasure.schema.column import Column, Part
+from admeasure.schema.days import DateColumn
 from admeasure.schema.determined import Computed, DeterminesEntry, lifted
 from admeasure.schema.difference import DifferenceEntry
 from admeasure.schema.inside import Inside
-from admeasure.schema.ordered import DateColumn, IntegerColumn, NumberColumn
+from admeasure.schema.ordered import IntegerColumn, NumberColumn
 from admeasure.schema.values import quoted
 from admeasure.schema.zeros import AtLeastOneEntry, OrderEntry, Zero, ZeroEntry
 from admeasure.unit import Neighbours, Unit

@@ -1,8 +1,7 @@
-"""Columns with an order: integers, numbers and days, with bounds, bins or edges, and clamping."""
+"""Columns with an order (numbers here, days in `days`): bounds, bins or edges, and clamping."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,19 +18,17 @@ from admeasure.schema.fields import (
     USELESS_SCALE,
     Bins,
     Clamp,
-    Day,
     Real,
     Scale,
     Whole,
     edge_problems,
     not_ascending,
 )
-from admeasure.schema.forms import DayForm, format_problems
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.numerals import SpelledNumber, rounded
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_texts
-from admeasure.schema.storage import NUMBERS, TIMES, Storage
+from admeasure.schema.storage import NUMBERS, Storage
 
 MISSING_LEVEL = "lists a missing value that is one of its levels. Keep it in one place"
 
@@ -80,6 +77,11 @@ class Ordered(Column):
     def as_read(self) -> Ordered:
         """On the fine grid from which bins are cut, where they are still to be found."""
         return self._fine if self.is_open else self
+
+    def unasked(self) -> Ordered:
+        from admeasure.schema.private_bins import one_bin
+
+        return one_bin(self) if self.is_open else self
 
     @cached_property
     def _fine(self) -> Ordered:
@@ -160,7 +162,7 @@ class Ordered(Column):
             yield MISSING_LEVEL
 
 
-class _Whole(Ordered):
+class WholeNumbers(Ordered):
     """What integers and days share: an exact grid, and a level a value where nothing is said of
     bins and there are not too many values."""
 
@@ -217,7 +219,7 @@ class _Whole(Ordered):
         yield from too_many or self._empty_level_problems()
 
 
-class IntegerColumn(SpelledNumber, _Whole):
+class IntegerColumn(SpelledNumber, WholeNumbers):
     """Whole numbers: one level a value, bins, or an enum."""
 
     type: Literal["integer"]
@@ -282,56 +284,6 @@ class IntegerColumn(SpelledNumber, _Whole):
         if self.missing_read & set(self.enum):
             yield MISSING_LEVEL
         yield from Column.problems(self)
-
-
-class DateColumn(_Whole):
-    """Days."""
-
-    type: Literal["date"]
-    format: Annotated[
-        str | None, Field(description="How its texts are written, as %d/%m/%Y; ISO if not told.")
-    ] = None
-    reads: ClassVar[Reads] = Reads.DAY
-    stored_as: ClassVar[tuple[Storage, ...]] = TIMES
-    minimum: Day | None = None
-    maximum: Day | None = None
-    edges: Annotated[tuple[Day, ...] | None, Field(strict=False)] = None
-
-    widest: ClassVar[tuple[int, int]] = (
-        values.days(datetime.date.min),
-        values.days(datetime.date.max),
-    )
-
-    def leaf_starts(self) -> tuple[int, ...]:
-        return leaves.day_starts(*self.ends)
-
-    def _ordinal(self, value: Any) -> int:
-        return values.days(value)
-
-    def _show(self, ordinal: int) -> str:
-        return datetime.date.fromordinal(ordinal + values.EPOCH).isoformat()
-
-    def values_of(self, numbers: np.ndarray) -> np.ndarray:
-        return numbers.astype("datetime64[D]").astype(object)
-
-    spelling_fields: ClassVar[str] = '`format = "%d/%m/%Y"`, or `missing_values = […]`'
-
-    @property
-    def spelling(self) -> str:
-        return f" spelled as {self.format or 'YYYY-MM-DD'}"
-
-    @cached_property
-    def form(self) -> DayForm | None:
-        return None if self.format is None else DayForm(self.format)
-
-    def form_problems(self) -> Iterator[str]:
-        yield from () if self.format is None else format_problems(self.format)
-
-    def problems(self) -> Iterator[str]:
-        if self.scale is not None:
-            yield "has a scale, and days have none. Leave `scale` out"
-            return
-        yield from self.whole_problems()
 
 
 class NumberColumn(SpelledNumber, Ordered):

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from admeasure.errors import SchemaError
 from admeasure.schema import leaves, values
 from admeasure.schema.column import Column
+from admeasure.schema.days import DateColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.inside import Inside
-from admeasure.schema.ordered import DateColumn, Ordered
+from admeasure.schema.ordered import Ordered
 
 
 def recoding(fine: Column, coarse: Column) -> np.ndarray:
@@ -97,6 +99,18 @@ def cut(column: Ordered, cells: Sequence[int]) -> Ordered:
         return _changed(fine, bins=1, edges=None)
     edges = _all_written(column, (*starts, high))
     return _changed(fine, bins=None, minimum=None, maximum=None, edges=edges)
+
+
+def one_bin(column: Ordered) -> Ordered:
+    """The column with one bin, where no question is about it. Without bounds that would be all
+    numbers, of which rows cannot have one."""
+    if column.is_endless:
+        raise SchemaError(
+            f"Column {values.quoted(column.name)} has private bins and no bounds, and no question "
+            "of the workload is about it, so nothing says what its values may be. Give it "
+            "`minimum = …` and `maximum = …`, ask about it, or leave it out of the schema."
+        )
+    return cut(column, [0])
 
 
 def _starts(column: Column) -> np.ndarray:

@@ -170,6 +170,7 @@ def fit(
         mechanism = choice.mechanism
         if not isinstance(workload, Workload):
             mechanism, workload = with_predicates(mechanism, workload, schema)
+        given, schema = schema, bought.asked(schema, workload, mechanism)
         check_apart(data, public)
         mechanism = given_public(mechanism, public, schema)
         request = FitRequest(
@@ -182,7 +183,7 @@ def fit(
             charge_to=charge_to,
             limits=watch.limits,
             certify=certified.share_of(certify, schema.domain, workload, by_auto=bool(choice.why)),
-            notes=choice.notes,
+            notes=(*choice.notes, *bought.left_out(given, schema)),
         )
     run = Run(request, None if out is None else Path(out), resume=resume)
     log("planned", **request.planned(), resumed=resume)

@@ -150,6 +150,7 @@ def plan(
     schema = schema_of(schema)
     asked = workload_of(workload, schema)
     choice = choice_of(wanted, asked, public)
+    given, schema = schema, bought.asked(schema, asked, choice.mechanism)
     chosen = given_public(choice.mechanism, public, schema)
     chosen.check(schema.domain, asked, schema.zeros)
     rows = rows or schema.table.rows
@@ -166,7 +167,7 @@ def plan(
         made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
     least = max(chosen.needs(schema.domain, asked), certified.needs(schema.domain, asked, share))
     looked = (asked.looked_at,) if asked.looked_at else ()
-    notes = (*choice.notes, *looked, *made.notes)
+    notes = (*choice.notes, *looked, *made.notes, *bought.left_out(given, schema))
     made = replace(made, megabytes=max(made.megabytes, least), notes=notes)
     if made.expected_error is not None and made.expected_error > DROWNED:
         made = replace(made, notes=(*made.notes, TOO_NOISY))
