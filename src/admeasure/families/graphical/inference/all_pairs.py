@@ -44,6 +44,15 @@ class Branch:
     attributes: tuple[int, ...]
     """in the order of the columns"""
     child_of: dict[int, int]
+    cells: int
+    """of the separator"""
+    width: int
+    """levels of the attributes: how many columns they have"""
+
+    @property
+    def size(self) -> int:
+        """Cells of all columns."""
+        return self.cells * self.width
 
 
 class AllPairs:
@@ -65,20 +74,21 @@ class AllPairs:
             above = self._separator.get(k, ())
             self._own[k] = tuple(a for a in tree.nodes[k] if a not in above)
             self._branches[k] = [
-                Branch(
-                    separator,
-                    tuple(group),
-                    tuple(a for c in group for a in below[c]),
-                    {a: c for c in group for a in below[c]},
-                )
+                self._branch(separator, {a: c for c in group for a in below[c]})
                 for separator, group in children[k].items()
             ]
             below[k] = (*self._own[k], *(a for b in self._branches[k] for a in b.attributes))
-        self.work, self.largest = self._cost()
+        self.work = sum(self._work(k) for k in self._order)
+        self.held = self._held()
+
+    def _branch(self, separator: Clique, child_of: dict[int, int]) -> Branch:
+        cells, width = cells_of(self._levels, separator), sum(self._levels[a] for a in child_of)
+        children = tuple(dict.fromkeys(child_of.values()))
+        return Branch(separator, children, tuple(child_of), child_of, cells, width)
 
     def worth(self, pairs: int, limit_cells: float) -> bool:
-        """Whether the pass is cheaper than so many cuts, and its tables are small enough."""
-        return self.work <= WORK * pairs and self.largest <= limit_cells
+        """Whether the pass is cheaper than so many cuts, and what it holds is small enough."""
+        return self.work <= WORK * pairs and self.held <= limit_cells
 
     def answers(self, inside: Inside, wanted: Collection[Clique]) -> Found:
         """Each wanted pair, sorted, with its expected counts. Pairs inside a node are passed over,
@@ -94,8 +104,7 @@ class AllPairs:
                     block = (table * weight).T @ table
                     yield from self._read(block, branch, branch, wanted)
             for (one, left), (two, right) in combinations(zip(branches, beyond, strict=True), 2):
-                joint = self._joint(one.separator, two.separator, inside)
-                block = left.T @ (joint @ right)
+                block = self._between(one, left, two, right, inside)
                 yield from self._read(block, one, two, wanted)
             if k in self._separator:
                 columns[k] = self._columns(k, beyond, inside)
@@ -105,41 +114,57 @@ class AllPairs:
     ) -> Found:
         """Pairs of an attribute with its top here and one below."""
         own = self._own[k]
-        here = Branch((), (), own, dict.fromkeys(own, -1))
+        here = self._branch((), dict.fromkeys(own, -1))
         for branch, table in zip(self._branches[k], beyond, strict=True):
-            rows = [self._joint((a,), branch.separator, inside) for a in own]
+            rows = [self._carried((a,), branch.separator, table, inside) for a in own]
             if rows:
-                yield from self._read(np.concatenate(rows) @ table, here, branch, wanted)
+                yield from self._read(np.concatenate(rows), here, branch, wanted)
 
     def _columns(self, k: int, beyond: Sequence[np.ndarray], inside: Inside) -> np.ndarray:
         """p(x | S) for every x with its top here or below."""
         separator = self._separator[k]
-        tables = [self._joint(separator, (a,), inside) for a in self._own[k]]
+        cells = cells_of(self._levels, separator)
+        tables = [self._joint(separator, (a,), inside).reshape(cells, -1) for a in self._own[k]]
         for branch, table in zip(self._branches[k], beyond, strict=True):
-            tables.append(self._joint(separator, branch.separator, inside) @ table)
+            tables.append(self._carried(separator, branch.separator, table, inside))
         return divide_rows(np.concatenate(tables, 1), inside(separator).reshape(-1))
 
-    def _joint(self, one: Clique, two: Clique, inside: Inside) -> np.ndarray:
-        """p(one, two) as (cells, cells); attributes that both hold agree, or the cell is 0."""
-        union = tuple(sorted({*one, *two}))
-        table = inside(union)
-        shape = cells_of(self._levels, one), cells_of(self._levels, two)
-        if len(union) == len(one) + len(two):
-            perm = [union.index(a) for a in (*one, *two)]
-            return table.transpose(perm).reshape(shape)
-        spread = np.zeros(shape)
-        spread[self._places(one, union), self._places(two, union)] = table
-        return spread
+    def _between(
+        self, one: Branch, left: np.ndarray, two: Branch, right: np.ndarray, inside: Inside
+    ) -> np.ndarray:
+        """p(x, y) for x beyond one branch and y beyond the other: the columns of one of them are
+        carried to the separator of the other."""
+        if self._meeting(one, two) <= self._meeting(two, one):
+            return left.T @ self._carried(one.separator, two.separator, right, inside)
+        return self._carried(two.separator, one.separator, left, inside).T @ right
 
-    def _places(self, part: Clique, union: Clique) -> np.ndarray:
-        """For every cell of the union the number of its cell of the part."""
-        found, stride = np.zeros([1] * len(union), dtype=np.intp), 1
-        for a in reversed(part):
-            shape = [1] * len(union)
-            shape[union.index(a)] = self._levels[a]
-            found = found + stride * np.arange(self._levels[a]).reshape(shape)
-            stride *= self._levels[a]
-        return found
+    def _carried(
+        self, to: Clique, separator: Clique, table: np.ndarray, inside: Inside
+    ) -> np.ndarray:
+        """Σ over U of p(T, U) table[U] for another separator T: for each of the cells that both
+        have in common one product."""
+        shared, rest = _split(separator, to)
+        joint = self._joint(to, separator, inside)
+        right = self._moved(table, separator, (*shared, *rest))
+        product = joint @ right.reshape(len(joint), joint.shape[2], table.shape[1])
+        shared, own = _split(to, separator)
+        return self._moved(product.reshape(-1, table.shape[1]), (*shared, *own), to)
+
+    def _joint(self, one: Clique, two: Clique, inside: Inside) -> np.ndarray:
+        """p(one ∪ two) with an axis for the cells of what both hold, and of the rest of each."""
+        shared, own = _split(one, two)
+        sides = shared, own, _split(two, one)[1]
+        union = tuple(sorted({*one, *two}))
+        table = inside(union).transpose([union.index(a) for side in sides for a in side])
+        return table.reshape([cells_of(self._levels, side) for side in sides])
+
+    def _moved(self, table: np.ndarray, order: Clique, to: Clique) -> np.ndarray:
+        """Columns by the cells of a separator, with its attributes in another order."""
+        if order == to:
+            return table
+        shape = [self._levels[a] for a in order]
+        perm = [order.index(a) for a in to]
+        return table.reshape(*shape, -1).transpose(*perm, len(perm)).reshape(table.shape)
 
     def _read(
         self, block: np.ndarray, one: Branch, two: Branch, wanted: Collection[Clique]
@@ -157,23 +182,43 @@ class AllPairs:
                 elif one is not two and (y, x) in wanted:
                     yield (y, x), rows[:, left:right].T.copy()
 
-    def _cost(self) -> tuple[float, float]:
-        """Multiplications, and the cells of the largest table."""
-        work, largest = 0.0, 0.0
-        for k, branches in self._branches.items():
-            sizes = [
-                (cells_of(self._levels, b.separator), sum(self._levels[a] for a in b.attributes))
-                for b in branches
-            ]
-            own = sum(self._levels[a] for a in self._own[k])
+    def _carrying(self, to: Clique, branch: Branch) -> float:
+        """Multiplications to carry the columns of a branch to other attributes of its node."""
+        return float(cells_of(self._levels, {*to, *branch.separator})) * branch.width
+
+    def _meeting(self, one: Branch, two: Branch) -> float:
+        """The same to carry those of the second to the first, and for their products there."""
+        return self._carrying(one.separator, two) + float(one.size) * two.width
+
+    def _work(self, k: int) -> float:
+        """Multiplications at a node."""
+        branches = self._branches[k]
+        goals = [self._separator.get(k, ()), *((a,) for a in self._own[k])]
+        work = sum(self._carrying(goal, b) for goal in goals for b in branches)
+        work += sum(float(b.size) * b.width for b in branches if len(b.children) > 1)
+        pairs = combinations(branches, 2)
+        return work + sum(min(self._meeting(a, b), self._meeting(b, a)) for a, b in pairs)
+
+    def _held(self) -> float:
+        """Cells that are held at a time, at the most."""
+        most, waiting = 0, {}
+        for k in self._order:
+            branches, own = self._branches[k], sum(self._levels[a] for a in self._own[k])
+            for branch in branches:
+                for child in branch.children:
+                    waiting.pop(child)
             above = cells_of(self._levels, self._separator.get(k, ()))
-            for t, (cells, width) in enumerate(sizes):
-                work += cells * width * (own + above)
-                largest = max(largest, cells * width, width * own, cells * above)
-                if len(branches[t].children) > 1:
-                    work += cells * width * width
-                    largest = max(largest, width * width)
-                for others, wide in sizes[t + 1 :]:
-                    work += cells * wide * (others + width)
-                    largest = max(largest, cells * others, width * wide)
-        return work, largest
+            waiting[k] = above * (own + sum(b.width for b in branches))
+            blocks = [b.width * max(own, b.width) for b in branches]
+            blocks += [
+                a.width * b.width + 2 * max(a.cells * b.width, b.cells * a.width)
+                for a, b in combinations(branches, 2)
+            ]
+            here = 3 * sum(b.size for b in branches) + max(blocks, default=0)
+            most = max(most, sum(waiting.values()) + waiting[k] + here)
+        return float(most)
+
+
+def _split(one: Clique, two: Clique) -> tuple[Clique, Clique]:
+    """What of the one is in the other, and what is not."""
+    return tuple(a for a in one if a in two), tuple(a for a in one if a not in two)

@@ -165,7 +165,7 @@ class Marginals:
         if len(wanted) < _MANY_PAIRS:
             return across
         pairs = AllPairs(self._beliefs.tree)
-        if not pairs.worth(len(wanted), min(self._limit, _KEPT_CELLS)):
+        if not pairs.worth(len(wanted), min(self._limit, tuning.CONDITIONAL_CELLS)):
             return across
         for query, table in pairs.answers(self._inside, wanted):
             self._keep(query, table)  # one that is chosen is asked for again
