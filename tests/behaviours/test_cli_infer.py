@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import admeasure
+from admeasure.analyses import LinearRegression, Mean, MeanDifference
 from admeasure.cli.run import run
 from admeasure.schema import Schema
 
@@ -117,3 +120,96 @@ def test_infer_says_which_intervals_are_wider_for_what_was_not_measured(
     made.save(tmp_path / "release")
     assert run(["infer", str(tmp_path / "release"), "--correlation", "a = 1", "b = 1"]) == 0
     assert "Wider, since columns were not measured together: correlation" in capsys.readouterr().out
+
+
+DAYS = Schema.loads("""
+[table]
+name = "visits"
+[privacy]
+unit = "person"
+[[column]]
+name = "seen"
+type = "date"
+minimum = 2019-01-01
+maximum = 2019-03-31
+[[column]]
+name = "booked"
+type = "date"
+minimum = 2019-01-01
+maximum = 2019-01-31
+[[column]]
+name = "sex"
+type = "string"
+enum = ["f", "m"]
+""")
+FIRST = datetime.date(2019, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def visits() -> tuple[admeasure.Release, np.ndarray, np.ndarray, np.ndarray]:
+    """A release that is nearly exact, and the table: women are seen nine days later."""
+    rng = np.random.default_rng(4)
+    women, booked = rng.random(3000) < 0.5, rng.integers(0, 31, 3000)
+    seen = booked + rng.integers(0, 20, 3000) + 9 * women
+    table = {
+        "seen": [FIRST + datetime.timedelta(int(d)) for d in seen],
+        "booked": [FIRST + datetime.timedelta(int(d)) for d in booked],
+        "sex": np.where(women, "f", "m"),
+    }
+    made = admeasure.fit(
+        table, DAYS, workload="all-3way", mechanism=admeasure.gaussian(), epsilon=1000, delta=1e-9
+    )
+    return made, seen, booked, women
+
+
+def test_a_mean_of_days_is_a_day_and_its_intervals_have_whole_days(visits) -> None:
+    release, seen, _, women = visits
+    (found,) = admeasure.infer(release, Mean("seen", where={"sex": "f"}))
+    true = float(seen[women].mean())
+    assert found.value == FIRST + datetime.timedelta(round(true))
+    for low, high in (found.noise, found.noise_and_sampling):
+        assert low <= FIRST + datetime.timedelta(math.floor(true))
+        assert high >= FIRST + datetime.timedelta(math.ceil(true))
+        assert (high - low).days < 5
+    assert found.unit == "days"
+
+
+def test_differences_and_slopes_of_days_are_counted_in_days(visits) -> None:
+    release, seen, booked, women = visits
+    (found,) = admeasure.infer(release, MeanDifference("seen", {"sex": "f"}, {"sex": "m"}))
+    true = seen[women].mean() - seen[~women].mean()
+    assert (found.value, found.unit) == (pytest.approx(true, abs=0.05), "days")
+    of = LinearRegression("seen", ["booked", {"sex": "f"}])
+    constant, slope, later = admeasure.infer(release, of)
+    x = np.stack([np.ones(3000), booked, women], axis=1)
+    at, by, more = np.linalg.lstsq(x, seen, rcond=None)[0]
+    # Of days since 1970, to which both sides are counted there.
+    offset = (FIRST - datetime.date(1970, 1, 1)).days * (1 - by)
+    epoch = datetime.date(1970, 1, 1).toordinal() + at + offset
+    assert abs(constant.value.toordinal() - epoch) < 60  # as far as the slope's noise takes it
+    assert (slope.value, slope.unit) == (pytest.approx(by, abs=0.005), "")
+    assert (later.value, later.unit) == (pytest.approx(more, abs=0.1), "days")
+
+
+def test_days_are_printed_as_days(visits, tmp_path: Path, capsys) -> None:
+    release, seen, _, _ = visits
+    folder = str(release.save(tmp_path / "release"))
+    asked = ["--mean", "seen", "--difference", "seen", "sex = 'f'", "sex = 'm'"]
+    assert run(["infer", folder, *asked]) == 0
+    printed = capsys.readouterr().out
+    assert (FIRST + datetime.timedelta(round(float(seen.mean())))).isoformat() in printed
+    assert "seen (days)" in printed
+    assert run(["infer", folder, *asked, "--json"]) == 0
+    mean, apart = json.loads(capsys.readouterr().out)["estimates"]
+    assert datetime.date.fromisoformat(mean["noise"][0]) <= datetime.date.fromisoformat(
+        mean["value"]
+    )
+    assert isinstance(apart["value"], float)
+
+
+def test_a_number_that_no_calendar_reaches_stays_a_number() -> None:
+    column = DAYS.column("seen")
+    assert column.written(0.4) == datetime.date(1970, 1, 1)
+    assert column.written(-0.5, math.floor) == datetime.date(1969, 12, 31)
+    for far in (-1e7, 1e7, math.inf):
+        assert column.written(far) == far

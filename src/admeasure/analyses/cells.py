@@ -23,7 +23,7 @@ from admeasure.analyses.places import Leaves, Places, places
 from admeasure.domain import Columns
 from admeasure.errors import ResourceError, UsageError
 from admeasure.families import Model
-from admeasure.schema import Schema
+from admeasure.schema import Column, Schema
 from admeasure.schema.determined import lifted
 from admeasure.schema.inside import Inside
 from admeasure.workload.questions import written_conditions
@@ -92,6 +92,9 @@ class PointEstimates:
     within: tuple[float, float] = (-math.inf, math.inf)
     moves: tuple[Moves, ...] = ()
     crosses: tuple[Cross, ...] = ()
+    scales: tuple[Column | str, ...] = ()
+    """Of each value the column that it is a value of, or what it is counted in; where it is told,
+    else they are plain numbers."""
 
 
 @dataclass(frozen=True, eq=False)

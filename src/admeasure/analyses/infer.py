@@ -12,8 +12,10 @@ docs/explanations/inference.md has the coverage.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,6 +27,7 @@ from admeasure.analyses.statistics import Analysis
 from admeasure.bounds import Evidence
 from admeasure.bounds.evidence import error_probability
 from admeasure.release import Release
+from admeasure.schema import Column
 
 UNMEASURED = 0.2
 """The part of the error probability that bounds have where something was not measured."""
@@ -38,15 +41,17 @@ class Inferred:
     """An estimate with two intervals: `noise` for the value in the table, `noise_and_sampling` for
     that in the population of which its rows are an independent sample. `unmeasured` is the part of
     half their width that stands for columns which were not measured together, `inside` the part for
-    where values lie inside bins."""
+    where values lie inside bins. The mean of days is a day, and its intervals have whole days; what
+    is counted in days (a difference of such means) says so in `unit`."""
 
     name: str
-    value: float
-    noise: tuple[float, float]
-    noise_and_sampling: tuple[float, float]
+    value: Any
+    noise: tuple[Any, Any]
+    noise_and_sampling: tuple[Any, Any]
     confidence: float
     unmeasured: float = 0.0
     inside: float = 0.0
+    unit: str = ""
 
 
 def infer(
@@ -89,10 +94,20 @@ def infer(
     inside[inside < ROUNDING * (high - low)[0]] = 0.0
     found = []
     for i, name in enumerate(own.names):
-        noise, both = ((float(a), float(b)) for a, b in zip(low[:, i], high[:, i], strict=True))
+        scale = own.scales[i] if own.scales else ""
+        noise, both = (_ends(scale, a, b) for a, b in zip(low[:, i], high[:, i], strict=True))
+        at = scale.written(float(value[i])) if isinstance(scale, Column) else float(value[i])
         parts = float(beyond.min(axis=0)[i]), float(inside[i])
-        found.append(Inferred(name, float(value[i]), noise, both, confidence, *parts))
+        unit = scale.span_unit if isinstance(scale, Column) else scale
+        found.append(Inferred(name, at, noise, both, confidence, *parts, unit))
     return found
+
+
+def _ends(scale: Column | str, low: float, high: float) -> tuple[Any, Any]:
+    """Of an interval, rounded outwards where they are values of a column that rounds them."""
+    if isinstance(scale, Column):
+        return scale.written(float(low), math.floor), scale.written(float(high), math.ceil)
+    return float(low), float(high)
 
 
 def _intervals(

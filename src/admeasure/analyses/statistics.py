@@ -14,7 +14,7 @@ the spread of its errors to be the same everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from admeasure.analyses.cells import (
 )
 from admeasure.errors import UsageError
 from admeasure.families import Model
-from admeasure.schema import Schema
+from admeasure.schema import Column, Schema
 from admeasure.schema.inside import Inside
 
 NEWTON_STEPS = 50
@@ -60,7 +60,8 @@ class Mean:
         (x,), (group,) = cells.values, cells.inside
         value, influence = _mean(cells.weights, x, group)
         ends = float(cells.ends[0, 0]), float(cells.ends[0, 1])
-        return cells.estimates((_name(self.variable),), [value], influence[None], ends)
+        found = cells.estimates((_name(self.variable),), [value], influence[None], ends)
+        return replace(found, scales=(_column(schema, self.variable) or "",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,8 @@ class MeanDifference:
         cells = cells_of(schema, model, inside, [self.variable], [self.group, self.other])
         (x,) = cells.values
         (a, of_a), (b, of_b) = (_mean(cells.weights, x, group) for group in cells.inside)
-        return cells.estimates((_name(self.variable),), [a - b], (of_a - of_b)[None])
+        found = cells.estimates((_name(self.variable),), [a - b], (of_a - of_b)[None])
+        return replace(found, scales=(_span_unit(schema, self.variable),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +125,16 @@ class LinearRegression:
     ) -> PointEstimates:
         variables = [self.of, *self.on]
         whole = schema.domain.cells(columns_of(schema, variables)) <= limits.MOST_CELLS
-        if not whole and _all_have_values(schema, variables):
-            return self._of_pairs(schema, model, inside)
+        in_pairs = not whole and _all_have_values(schema, variables)
+        found = (self._of_pairs if in_pairs else self._of_cells)(schema, model, inside)
+        unit = _span_unit(schema, self.of)
+        slopes = ("" if unit == _span_unit(schema, on) else unit for on in self.on)
+        return replace(found, scales=(_column(schema, self.of) or "", *slopes))
+
+    def _of_cells(
+        self, schema: Schema, model: Model, inside: Mapping[str, Inside]
+    ) -> PointEstimates:
+        variables = [self.of, *self.on]
         cells = cells_of(schema, model, inside, variables)
         weights, y = cells.weights, cells.values[0]
         x = np.vstack([np.ones(len(weights)), cells.values[1:]])
@@ -229,6 +239,16 @@ def _name(variable: Variable) -> str:
     if isinstance(variable, str):
         return variable
     return ", ".join(f"{column} = {value!r}" for column, value in variable.items())
+
+
+def _column(schema: Schema, variable: Variable) -> Column | None:
+    return schema.column(variable) if isinstance(variable, str) else None
+
+
+def _span_unit(schema: Schema, variable: Variable) -> str:
+    """What differences of a variable are counted in, where it must be told."""
+    column = _column(schema, variable)
+    return "" if column is None else column.span_unit
 
 
 def _all_have_values(schema: Schema, variables: Sequence[Variable]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from admeasure.cli.arguments import Confidence, Json, ReleasePath, conditions
 from admeasure.errors import UsageError
 
 if TYPE_CHECKING:
-    from admeasure.analyses import Analysis, Variable
+    from admeasure.analyses import Analysis, Inferred, Variable
     from admeasure.release import Release
 
 
@@ -119,7 +120,7 @@ def _show(
     if stamp:
         banner(stamp)
     lines = [
-        [kind, one.name, *(f"{x:,.5g}" for x in (one.value, *one.noise, *one.noise_and_sampling))]
+        [kind, _of(one), *map(_shown, (one.value, *one.noise, *one.noise_and_sampling))]
         for kind, one in found
     ]
     titles = ["statistic", "of", "estimate", "table from", "to", "population from", "to"]
@@ -133,12 +134,25 @@ def _show(
     widened = dict.fromkeys(f"{kind} {one.name}" for kind, one in found if one.unmeasured)
     if widened:
         say(f"Wider, since columns were not measured together: {'; '.join(widened)}.")
-    binned = [f"{kind} {one.name} by {one.inside:.3g}" for kind, one in found if one.inside]
+    binned = [
+        f"{kind} {one.name} by {one.inside:.3g} {one.unit}".rstrip()
+        for kind, one in found
+        if one.inside
+    ]
     if binned:
         say(
             "Wider on either side, since nothing says where in their bins values lie, or how that "
             f"goes together with other columns: {'; '.join(binned)}."
         )
+
+
+def _of(one: Inferred) -> str:
+    """What an estimate is of, and what its numbers count where they do not say so themselves."""
+    return f"{one.name} ({one.unit})" if one.unit and isinstance(one.value, float) else one.name
+
+
+def _shown(value: float | date) -> str:
+    return value.isoformat() if isinstance(value, date) else f"{value:,.5g}"
 
 
 def _variable(text: str, option: str) -> Variable:

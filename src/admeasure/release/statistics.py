@@ -10,7 +10,6 @@ costs nothing.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from admeasure.errors import UsageError
 from admeasure.queries import AnyCell
 from admeasure.schema.column import Column
 from admeasure.schema.determined import lifted
-from admeasure.schema.values import EPOCH
 from admeasure.schema.zeros import level_ends
 from admeasure.workload.questions import Question
 from admeasure.workload.statistic import ColumnStatistic
@@ -142,15 +140,11 @@ def _written(
 ) -> tuple[Value | None, Value, Value]:
     """Days as dates, quantiles of whole numbers as such. A mean of days is a day."""
     if column.type == "date":
-        ends = _day(math.floor(low)), _day(math.ceil(high))
-        return None if value is None else _day(round(value)), *ends
+        ends = column.written(low, math.floor), column.written(high, math.ceil)
+        return None if value is None else column.written(value), *ends
     if column.type == "integer" and statistic.kind == "quantile":
         return None if value is None else int(value), int(low), int(high)
     return value, low, high
-
-
-def _day(ordinal: int) -> datetime.date:
-    return datetime.date.fromordinal(ordinal + EPOCH)
 
 
 @dataclass(frozen=True, eq=False)

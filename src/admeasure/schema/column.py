@@ -7,7 +7,7 @@ code or a `Refusal`, and all other encoders are translations of them (`admeasure
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
@@ -205,6 +205,13 @@ class Column(Part):
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
         """The grid's numbers as values of this type."""
         return numbers
+
+    span_unit: ClassVar[str] = ""
+    """What the difference of two values is counted in, where that is not told by the values."""
+
+    def written(self, number: float, rounded: Callable[[float], int] = round) -> Any:
+        """A number of the grid's scale, such as a mean, as a person writes it."""
+        return number
 
     def codes_of(self, selection: object) -> np.ndarray:
         """The codes that a value, a list or a range stands for: see `admeasure.schema.select`."""

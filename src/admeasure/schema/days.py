@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -43,7 +43,16 @@ class DateColumn(WholeNumbers):
         return values.days(value)
 
     def _show(self, ordinal: int) -> str:
-        return datetime.date.fromordinal(ordinal + values.EPOCH).isoformat()
+        return values.day(ordinal).isoformat()
+
+    span_unit: ClassVar[str] = "days"
+
+    def written(
+        self, number: float, rounded: Callable[[float], int] = round
+    ) -> datetime.date | float:
+        """A day; a number where no calendar reaches."""
+        first, last = self.widest
+        return values.day(rounded(number)) if first <= number <= last else number
 
     def values_of(self, numbers: np.ndarray) -> np.ndarray:
         return numbers.astype("datetime64[D]").astype(object)

@@ -8,7 +8,6 @@ leaf is part of. Everything here is public, or follows from what was paid for.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -122,7 +121,7 @@ def _starts(column: Column) -> np.ndarray:
 def _written(column: Ordered, ordinal: Any) -> Any:
     """A number of the grid as a schema file writes it."""
     if isinstance(column, DateColumn):
-        return datetime.date.fromordinal(int(ordinal) + values.EPOCH)
+        return values.day(int(ordinal))
     return ordinal
 
 

@@ -104,6 +104,11 @@ def _date_of_numpy(value: np.datetime64) -> datetime.date:
     return day
 
 
+def day(number: int) -> datetime.date:
+    """The day of that number; the inverse of `days`."""
+    return datetime.date.fromordinal(number + EPOCH)
+
+
 def days(date: datetime.date) -> int:
     """Days since 1970-01-01."""
     return date.toordinal() - EPOCH

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any, TextIO
 
@@ -123,6 +123,8 @@ def finite(value: Any) -> Any:
         return [finite(v) for v in value]
     if isinstance(value, Fraction):
         return float(value)
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return None
     return value
