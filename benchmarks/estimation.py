@@ -60,7 +60,8 @@ def ours(levels, cliques, noisy, repeats: int) -> dict[str, float]:
     """The first fit and the quickest of several, each with planning; imports are not timed."""
     import scipy.sparse  # noqa: F401
 
-    from admeasure.families.graphical import Observation, estimate
+    from admeasure.families.graphical.estimation.estimate import estimate
+    from admeasure.families.graphical.estimation.statistics import Observation
 
     seen = [Observation(c, y, SIGMA) for c, y in zip(cliques, noisy, strict=True)]
     seconds = []

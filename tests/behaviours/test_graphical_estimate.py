@@ -9,15 +9,12 @@ import pytest
 from scipy import optimize
 
 from admeasure.errors import ReleaseError, UsageError
-from admeasure.families.graphical import (
-    Accuracy,
-    ContradictionError,
-    JunctionTree,
-    MarkovRandomField,
-    Observation,
-    Zeros,
-    estimate,
-)
+from admeasure.families.graphical.estimation.estimate import Accuracy, estimate
+from admeasure.families.graphical.estimation.statistics import Observation
+from admeasure.families.graphical.inference.calibration import ContradictionError
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
+from admeasure.families.graphical.structure.zeros import Zeros
 
 EXACT = Accuracy(tolerance=1e-7, iterations=3000, slack=0.1)
 

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical import ContradictionError, JunctionTree
 from admeasure.families.graphical.inference import marginals
 from admeasure.families.graphical.inference.all_pairs import AllPairs
-from admeasure.families.graphical.inference.calibration import calibrate
+from admeasure.families.graphical.inference.calibration import ContradictionError, calibrate
 from admeasure.families.graphical.inference.marginals import Marginals
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
 
 
 def random_model(seed, d, cliques, size=3, most_levels=4, zeros=0.0, reach=None):

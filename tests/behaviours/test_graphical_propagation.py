@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import ContradictionError, JunctionTree
 from admeasure.families.graphical.inference import (
     branches,
     elimination,
@@ -17,10 +16,11 @@ from admeasure.families.graphical.inference import (
     tuning,
 )
 from admeasure.families.graphical.inference.arithmetic import Linear, Logarithmic, Underflow
-from admeasure.families.graphical.inference.calibration import calibrate
+from admeasure.families.graphical.inference.calibration import ContradictionError, calibrate
 from admeasure.families.graphical.inference.contraction import Contraction
 from admeasure.families.graphical.inference.marginals import Marginals
 from admeasure.families.graphical.inference.tables import divide_rows
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
 
 
 @pytest.fixture(params=["two at a time", "all at once", "level by level"], autouse=True)

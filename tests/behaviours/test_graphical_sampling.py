@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from admeasure.families.graphical import JunctionTree, MarkovRandomField, Zeros
+from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
+from admeasure.families.graphical.structure.zeros import Zeros
 
 
 def model_of(levels, cliques, seed=0, total=1000.0, zeros=(), scale=1.0):

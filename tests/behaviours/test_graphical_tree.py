@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admeasure.errors import ResourceError
-from admeasure.families.graphical import JunctionTree, Observation, estimate
+from admeasure.families.graphical.estimation.estimate import estimate
+from admeasure.families.graphical.estimation.statistics import Observation
 from admeasure.families.graphical.structure import junction_tree
-from admeasure.families.graphical.structure.junction_tree import maximal
+from admeasure.families.graphical.structure.junction_tree import JunctionTree, maximal
 from admeasure.families.graphical.structure.room import Room
 from admeasure.families.graphical.structure.triangulation import (
     RULES,

@@ -72,6 +72,13 @@ HEAVY = {
 """What takes long to import: half of a second together, where a verb itself takes as long."""
 
 
+UNUSED = {
+    *("admeasure.cli.fit", "admeasure.conclusions.check", "admeasure.reporting.text"),
+    "admeasure.families.graphical.estimation.estimate",
+}
+"""Of our own: other verbs, what fits, and what reports, which no answer and no row needs."""
+
+
 def test_a_verb_imports_what_it_needs(demo: Path, tmp_path: Path) -> None:
     """The time of these verbs is mostly that of imports. `duckdb` reads and writes tables, `scipy`
     fits graphical models, a run may have a book (`sqlite3`)."""
@@ -89,6 +96,8 @@ def test_a_verb_imports_what_it_needs(demo: Path, tmp_path: Path) -> None:
         papers = {name for name in loaded if name.startswith("admeasure.mechanisms.")}
         asked = {"admeasure.mechanisms.auto", "admeasure.mechanisms.independent"}
         assert papers == (asked if needed & {"sqlite3"} else set()), verb[0]
+        if verb[0] in ("answer", "sample"):
+            assert not UNUSED & loaded, verb[0]
 
 
 @pytest.mark.parametrize(

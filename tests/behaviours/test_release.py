@@ -20,7 +20,7 @@ from admeasure.errors import AdmeasureError, ReleaseError, UsageError, WorkloadE
 from admeasure.queries import Where
 from admeasure.release import Release
 from admeasure.release.store import FORMAT
-from admeasure.reporting import text_report
+from admeasure.reporting.text import text_report
 from admeasure.workload import Question
 
 SCHEMA = """

@@ -11,10 +11,11 @@ from scipy import integrate, special
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
-from admeasure.families.graphical import Accuracy, Observation, Zeros, estimate
+from admeasure.families.graphical.estimation.estimate import Accuracy, estimate
 from admeasure.families.graphical.estimation.shrinkage import posterior_mean, shrunk
-from admeasure.families.graphical.estimation.statistics import combine
+from admeasure.families.graphical.estimation.statistics import Observation, combine
 from admeasure.families.graphical.family import GraphicalFamily
+from admeasure.families.graphical.structure.zeros import Zeros
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import REGISTRY, build
 from admeasure.planning.mechanism import option_names

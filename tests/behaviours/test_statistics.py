@@ -256,7 +256,7 @@ def folder(tmp_path_factory):
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["answer", *arguments])
+    return CliRunner().invoke(app(["answer"]), ["answer", *arguments])
 
 
 def test_the_command_line_answers_statistics(folder, tmp_path):
@@ -277,7 +277,8 @@ def test_the_command_line_answers_statistics(folder, tmp_path):
     ):
         assert word in said.output
     made = run(str(folder), "--quantile", "0.1", "x", "--json")
-    assert '"low": "2023-12-01"' in made.output
+    low = admeasure.Release.load(folder).quantile("x", 0.1).low
+    assert f'"low": "{low}"' in made.output
 
 
 def test_python_answers_statistics(folder):
@@ -339,7 +340,7 @@ def test_an_end_that_is_no_number_to_print_is_said_in_words(kind, tmp_path, monk
     (tmp_path / "t.csv").write_text("x\n" + "".join(f"{i % 90}\n" for i in range(3000)))
     release = admeasure.fit("t.csv", "s.toml", workload="all-1way", epsilon=1, delta=1e-6, seed=1)
     release.save("r")
-    done = CliRunner().invoke(app, ["answer", "r", "--mean", "x", "--median", "x"])
+    done = CliRunner().invoke(app(["answer"]), ["answer", "r", "--mean", "x", "--median", "x"])
     assert done.exit_code == 0
     mean, median = (line for line in done.output.splitlines() if " of x" in line)
     assert mean.count("no limit") == 2

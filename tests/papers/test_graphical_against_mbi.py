@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from admeasure.families.graphical import Accuracy, JunctionTree, Observation, estimate
+from admeasure.families.graphical.estimation.estimate import Accuracy, estimate
+from admeasure.families.graphical.estimation.statistics import Observation
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
 
 pytest.importorskip("mbi", reason="mbi is not installed here")
 

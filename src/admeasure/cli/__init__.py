@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -9,4 +10,6 @@ def main() -> None:
     """The console script."""
     from admeasure.cli.run import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # nothing is looked for in what ends with the process: a fifth of a short command
+    sys.exit(code)

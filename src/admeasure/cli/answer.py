@@ -13,6 +13,7 @@ from admeasure.errors import UsageError
 from admeasure.terminal.console import banner, say, say_json, say_table
 
 if TYPE_CHECKING:
+    from admeasure.conclusions import Verdict
     from admeasure.release import Answer, Release, StatisticAnswer
     from admeasure.workload import ColumnStatistic
 
@@ -61,9 +62,7 @@ def answer(
     json: Json = False,
 ) -> None:
     """Each question's answer with its interval. Costs no budget."""
-    from admeasure.conclusions import check_all, load_conclusions
     from admeasure.release import Answer, Release, StatisticAnswer
-    from admeasure.reporting.verdicts import lines as conclusion_lines
     from admeasure.verbs.answer import answer as answered
     from admeasure.verbs.answer import record
     from admeasure.workload import load_questions
@@ -76,12 +75,11 @@ def answer(
         )
     loaded = Release.load(release)
     questions = [] if queries is None else load_questions(queries, loaded.schema)
-    stated = [] if conclusions is None else load_conclusions(conclusions, loaded.schema)
     asked = [*questions, *statistics]
     found = answered(loaded, asked, confidence=confidence) if asked else []
     answers = [a for a in found if isinstance(a, Answer)]
     others = [a for a in found if isinstance(a, StatisticAnswer)]
-    verdicts = check_all(loaded, stated, confidence=confidence)
+    verdicts = [] if conclusions is None else _verdicts(loaded, conclusions, confidence)
     stamp = loaded.certificate.stamp
     if json:
         say_json(
@@ -98,8 +96,22 @@ def answer(
         _print(answers, loaded, confidence)
     if others:
         _print_statistics(others, confidence)
-    for line in conclusion_lines(verdicts):
-        say(line)
+    _print_verdicts(verdicts)
+
+
+def _verdicts(release: Release, conclusions: Path, confidence: float) -> Sequence[Verdict]:
+    from admeasure.conclusions import check_all, load_conclusions
+
+    stated = load_conclusions(conclusions, release.schema)
+    return check_all(release, stated, confidence=confidence)
+
+
+def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    if verdicts:
+        from admeasure.reporting.verdicts import lines
+
+        for line in lines(verdicts):
+            say(line)
 
 
 def _print(answers: Sequence[Answer], release: Release, confidence: float) -> None:

@@ -73,7 +73,7 @@ def _command(*argv: str) -> None:
     sys.stderr.flush()
     say(styled(f"$ {line}", BOLD, sys.stdout))
     sys.stdout.flush()
-    command().main(list(argv), prog_name="admeasure", standalone_mode=False)
+    command(argv[0]).main(list(argv), prog_name="admeasure", standalone_mode=False)
     sys.stdout.flush()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from admeasure.cli.arguments import BookPlace, Dataset, Delta, Epsilon, Json
+from admeasure.cli.talking import talking
 from admeasure.errors import BudgetError
 from admeasure.terminal.console import confirm, say, say_json, say_table
 
@@ -18,6 +19,7 @@ ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
 
 
 @ledger.command("create")
+@talking
 def create(
     file: BookPlace,
     dataset: Dataset,
@@ -42,6 +44,7 @@ def create(
 
 
 @ledger.command("show")
+@talking
 def show(
     file: BookPlace,
     dataset: Annotated[
@@ -82,6 +85,7 @@ def show(
 
 
 @ledger.command("verify")
+@talking
 def verify(
     file: BookPlace,
     against: Annotated[
@@ -112,6 +116,7 @@ def verify(
 
 
 @ledger.command("close")
+@talking
 def close(file: BookPlace, dataset: Dataset) -> None:
     """Refuse every further run on a data set, for good."""
     from admeasure.privacy.book import Book

@@ -15,7 +15,7 @@ def run(argv: Sequence[str]) -> int:
     from admeasure.cli.talking import voice_of
 
     def work() -> object:
-        parser = command()
+        parser = command(next(iter(argv), ""))
         return parser.main(list(argv) or ["--help"], prog_name="admeasure", standalone_mode=False)
 
     with speaking(voice_of(argv)):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from admeasure.bounds.evidence import error_probability
 from admeasure.conclusions.files import Claim, Conclusion, Term
 from admeasure.domain import Columns, canonical
 from admeasure.errors import UsageError
@@ -84,11 +85,10 @@ def check_all(
 
 def check(release: Published, conclusion: Conclusion, *, confidence: float = 0.95) -> Verdict:
     """Whether one conclusion holds in the table, at this confidence."""
-    if not 0 < confidence < 1:
-        raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
+    beta = error_probability(confidence)
     evidence = release.evidence
     try:
-        margins = _margins(evidence, conclusion, confidence)
+        margins = _margins(evidence, conclusion, beta)
     except UsageError as error:  # a release of answers only, which was not asked about these
         return Verdict(
             conclusion.name,
@@ -103,7 +103,7 @@ def check(release: Published, conclusion: Conclusion, *, confidence: float = 0.9
     wanted: Outcome = "holds" if agrees else "does not hold"
 
     def decided(level: float) -> bool:
-        return _outcome(_margins(evidence, conclusion, level)) == wanted
+        return _outcome(_margins(evidence, conclusion, 1 - level)) == wanted
 
     return Verdict(
         conclusion.name, _outcome(margins), confidence, agrees, _largest(decided), margins
@@ -129,9 +129,9 @@ def _largest(decided: Any) -> float | None:
     return 1 - math.exp(low)
 
 
-def _margins(evidence: Evidence, conclusion: Conclusion, confidence: float) -> tuple[Margin, ...]:
-    beta = (1 - confidence) / len(conclusion.claims)
-    return tuple(_margin(evidence, claim, beta) for claim in conclusion.claims)
+def _margins(evidence: Evidence, conclusion: Conclusion, beta: float) -> tuple[Margin, ...]:
+    claims = conclusion.claims
+    return tuple(_margin(evidence, claim, beta / len(claims)) for claim in claims)
 
 
 def _margin(evidence: Evidence, claim: Claim, beta: float) -> Margin:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from admeasure.bounds import Answer
+from admeasure.bounds.evidence import error_probability
 from admeasure.bounds.found import Kind
 from admeasure.domain import Columns
-from admeasure.errors import UsageError
 from admeasure.queries import AnyCell
 from admeasure.schema.column import Column
 from admeasure.schema.determined import lifted
@@ -99,11 +99,9 @@ def answer_statistic(
     stage: int = STAGE,
 ) -> StatisticAnswer:
     """The statistic of a release, with its interval."""
-    if not 0 < confidence < 1:
-        raise UsageError(f"The confidence must lie between 0 and 1; it is {confidence}.")
+    beta = error_probability(confidence)
     column = statistic.of(release.schema)
     levels = _levels(release, statistic, column)
-    beta = 1 - confidence
     pieces = _pieces(levels, column)
     if statistic.kind == "quantile":
         assert statistic.at is not None

@@ -9,7 +9,8 @@ limited where it is read (`app.py`), after the guard has let it in.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -25,9 +26,12 @@ BACKLOG = 128
 class Connection(H11Protocol):
     """A connection that must not wait for long."""
 
-    patience: ClassVar[float] = HEAD_SECONDS
     _late: asyncio.TimerHandle | None = None
     _since = 0.0
+
+    def __init__(self, *args: Any, patience: float, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.patience = patience
 
     @property
     def busy(self) -> bool:
@@ -74,14 +78,11 @@ class Connection(H11Protocol):
 
 def server(app: ASGIApp, patience: float = HEAD_SECONDS, **settings: Any) -> uvicorn.Server:
     """A server for one person; `patience` is how many seconds the head of a request may take."""
-
-    class Patient(Connection): ...
-
-    Patient.patience = patience
+    made = partial(Connection, patience=patience)
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Patient,
+            http=cast(type[Connection], made),  # it is called, whatever makes a connection
             ws="none",
             lifespan="off",
             backlog=BACKLOG,

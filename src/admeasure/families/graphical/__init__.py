@@ -17,24 +17,3 @@ noise: the input is what was measured, the only randomness is the generator give
     model.sample(rows, rng)                       # (rows, d) codes
     MarkovRandomField.from_arrays(model.arrays())    # plain arrays, no pickle
 """
-
-from admeasure.families.graphical.estimation.estimate import FINAL, IN_LOOP, Accuracy, Fit, estimate
-from admeasure.families.graphical.estimation.statistics import Observation
-from admeasure.families.graphical.inference.calibration import ContradictionError
-from admeasure.families.graphical.model import MarkovRandomField
-from admeasure.families.graphical.structure.junction_tree import Clique, JunctionTree
-from admeasure.families.graphical.structure.zeros import Zeros
-
-__all__ = [
-    "FINAL",
-    "IN_LOOP",
-    "Accuracy",
-    "Clique",
-    "ContradictionError",
-    "Fit",
-    "JunctionTree",
-    "MarkovRandomField",
-    "Observation",
-    "Zeros",
-    "estimate",
-]

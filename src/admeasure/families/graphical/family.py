@@ -10,22 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ReleaseError, UsageError
 from admeasure.families import Codes, ImpossibleError
-from admeasure.families.graphical.estimation.estimate import (
-    FINAL,
-    IN_LOOP,
-    IN_SHRUNK_LOOP,
-    Accuracy,
-    estimate,
-)
-from admeasure.families.graphical.estimation.shrinkage import Posteriors
-from admeasure.families.graphical.estimation.statistics import Observation
 from admeasure.families.graphical.inference.calibration import ContradictionError
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import (
@@ -40,6 +31,10 @@ from admeasure.families.graphical.structure.zeros import Zeros
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
+
+if TYPE_CHECKING:  # estimation is imported by what fits: to answer and to sample need none of it
+    from admeasure.families.graphical.estimation.estimate import Accuracy
+    from admeasure.families.graphical.estimation.shrinkage import Posteriors
 
 Shrink = Literal["no", "end", "rounds"]
 """Where measured effects are shrunk (`estimation/shrinkage.py`): nowhere, in the fit of the release
@@ -147,12 +142,16 @@ class GraphicalFamily:
 
     def update(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The model of greatest entropy that fits everything measured so far."""
+        from admeasure.families.graphical.estimation.estimate import IN_LOOP, IN_SHRUNK_LOOP
+
         if self.shrink == "rounds":
             return self._fitted(model, log, IN_SHRUNK_LOOP, model.posteriors)
         return self._fitted(model, log, IN_LOOP, None)
 
     def polished(self, model: GraphicalModel, log: Sequence[Measurement]) -> GraphicalModel:
         """The same, to the accuracy of a release."""
+        from admeasure.families.graphical.estimation.estimate import FINAL
+
         return self._fitted(model, log, FINAL, None if self.shrink == "no" else {})
 
     def holding(self, model: GraphicalModel, marginals: Sequence[Columns]) -> GraphicalModel:
@@ -186,6 +185,9 @@ class GraphicalFamily:
         accuracy: Accuracy,
         known: Posteriors | None,
     ) -> GraphicalModel:
+        from admeasure.families.graphical.estimation.estimate import estimate
+        from admeasure.families.graphical.estimation.statistics import Observation
+
         seen = []
         for m in log:
             if m.query.columns:
