@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from admeasure.domain import Domain
 from admeasure.measurement import Measurement
 from admeasure.planning import tree
 from admeasure.planning.division import Item
@@ -27,6 +28,7 @@ from admeasure.schema import Column, Schema
 from admeasure.schema.fields import MOST_BINS
 from admeasure.schema.ordered import Ordered
 from admeasure.schema.private_bins import cut, hierarchy, inside_of, leaf_of, recoding
+from admeasure.unit import Unit
 
 FEWEST_BINS = 8
 PAIR = 0.5
@@ -37,7 +39,8 @@ NOTE = (
     "the rest of the schema. No bound rests on these counts."
 )
 FORESEEN = (
-    "Columns with private bins are counted as if they had the most bins that they may come to have."
+    "Columns with private bins are counted as if they had {many}; a table whose values are heaped "
+    "may have a few."
 )
 
 
@@ -56,8 +59,23 @@ class PrivateBins:
         counts = TreeCounts(column.name, schema.as_read.domain, hierarchy(column))
         return Item(str(counts), cost, cost.sigma(counts.l2_squared(schema.unit)))
 
-    def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
-        return FORESEEN
+    def foreseen(
+        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
+    ) -> str:
+        if rows is None:
+            return FORESEEN.format(many="the most bins that they may come to have")
+        columns = (c for c in schema.open_columns if self.sells(c))
+        found = (
+            f"{c.name}: {self.likely(c, schema, budget, item, rows)}"
+            for c, item in zip(columns, items, strict=True)
+        )
+        return FORESEEN.format(many=f"as many bins as can hold enough rows ({', '.join(found)})")
+
+    def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
+        """A bin is divided where it holds more than its share and more than noise would."""
+        assert item.sigma is not None
+        wanted = self.bins(rows, budget, schema.domain, schema.unit)
+        return min(column.regular, 1 + int(min(wanted, rows / (tree.EVIDENCE * item.sigma))))
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, Ordered)
@@ -71,7 +89,8 @@ class PrivateBins:
             unbounded=(column.minimum is None, column.maximum is None),
             centre=leaf_of(column, 0),
         )
-        made = cut(column, found.cut(self.bins(curator, found.total)))
+        wanted = self.bins(found.total, curator.budget, curator.domain, curator.unit)
+        made = cut(column, found.cut(wanted))
         others = noisy.values[len(noisy.values) - (made.levels - made.regular) :]
         starts = np.flatnonzero(np.diff(recoding(column.as_read(), made), prepend=-1))
         held = np.append(np.add.reduceat(found.leaves, starts[: made.regular]), others)
@@ -83,18 +102,19 @@ class PrivateBins:
             Measurement(Marginal((column.name,)), held, noisy.sigma),
         )
 
-    def bins(self, curator: Curator, rows: float) -> int:
+    def bins(self, rows: float, budget: Cost, domain: Domain, unit: Unit) -> int:
         """K: so many that a cell of a pair of columns with as many bins each stands out of the
         noise."""
-        wanted = math.sqrt(max(0.0, rows) / (PAIR * pair_sigma(curator, self.share)))
+        sigma = pair_sigma(budget, self.share, domain, unit)
+        wanted = math.sqrt(max(0.0, rows) / (PAIR * sigma))
         return int(min(max(wanted, FEWEST_BINS), (MOST_BINS - 1) // 2))
 
     def note(self, names: str) -> str:
         return NOTE.format(names=names)
 
 
-def pair_sigma(curator: Curator, share: Fraction) -> float:
+def pair_sigma(budget: Cost, share: Fraction, domain: Domain, unit: Unit) -> float:
     """The noise of a pair of columns, if half of what the mechanism has besides this share is
     divided among pairs, one for each column."""
-    left = curator.budget.without_delta * (1 - share) / (2 * len(curator.domain))
-    return left.sigma(curator.unit.rows_changed * curator.unit.max_rows)
+    left = budget.without_delta * (1 - share) / (2 * len(domain))
+    return left.sigma(unit.rows_changed * unit.max_rows)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
 
+from admeasure.domain import Domain
 from admeasure.planning import certified
 from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
@@ -50,8 +51,15 @@ class Private(Protocol):
         """What `cost` would buy for the column: touches no data."""
         ...
 
-    def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
+    def foreseen(
+        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
+    ) -> str:
         """What a plan should say of the kind's columns, whose items these are."""
+        ...
+
+    def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
+        """About how many regular levels the column will have in a table of so many rows: what a
+        plan counts with."""
         ...
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
@@ -104,13 +112,25 @@ def divide(schema: Schema, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
     return tuple(items), left
 
 
-def foreseen(schema: Schema, budget: Cost) -> tuple[str, ...]:
+def foreseen(schema: Schema, budget: Cost, rows: int | None) -> tuple[str, ...]:
     """What a plan should say of what is bought."""
     bought = list(_purchases(schema, budget))
     return tuple(
-        kind.foreseen(schema, [item for one, _, item in bought if one is kind])
+        kind.foreseen(schema, budget, [item for one, _, item in bought if one is kind], rows)
         for kind, _ in _open(schema)
     )
+
+
+def likely_domain(schema: Schema, budget: Cost, rows: int | None) -> Domain:
+    """The domain that a run will about come to have; without a number of rows the largest."""
+    if not rows:
+        return schema.domain
+    found = {
+        c.name: c.levels - c.regular + kind.likely(c, schema, budget, item, rows)
+        for kind, c, item in _purchases(schema, budget)
+    }
+    levels = {name: found.get(name, schema.domain[name]) for name in schema.domain.columns}
+    return Domain.of(levels, stand_ins=schema.domain.stand_ins)
 
 
 def run(

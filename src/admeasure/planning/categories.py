@@ -19,6 +19,7 @@ from admeasure.privacy.found_levels import FoundLevels
 from admeasure.schema import Column, Schema
 from admeasure.schema.categorical import StringColumn
 from admeasure.schema.found_levels import MOST_FOUND, with_levels
+from admeasure.unit import Unit
 
 NOTE = (
     "The levels of {names} were found in the table, for a charge: which they are is protected, "
@@ -41,7 +42,9 @@ class PrivateCategories:
         levels = FoundLevels(column.name)
         return Item(str(levels), cost, levels.sigma(schema.unit, cost))
 
-    def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
+    def foreseen(
+        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
+    ) -> str:
         unit, cost = schema.unit, items[0].cost
         levels, names = FoundLevels(""), ", ".join(i.what.removeprefix("levels of ") for i in items)
         return (
@@ -49,8 +52,11 @@ class PrivateCategories:
             f"is at least {levels.threshold(unit, cost):,}. One that {levels.needed(unit, cost):,} "
             "hold is found with a probability of at least 95%, one that a single unit holds with "
             f"at most {float(cost.delta_share):.3g}. A codebook (`enum = […]`) is better and free. "
-            f"These columns are counted as if {MOST_FOUND} levels were found."
+            f"These columns are counted as if {_likely(unit, cost, rows)} levels were found."
         )
+
+    def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
+        return _likely(schema.unit, item.cost, rows)
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, StringColumn)
@@ -58,3 +64,10 @@ class PrivateCategories:
 
     def note(self, names: str) -> str:
         return NOTE.format(names=names)
+
+
+def _likely(unit: Unit, cost: Cost, rows: int | None) -> int:
+    """As many as can be held by enough units, if each has all of its rows."""
+    if rows is None:
+        return MOST_FOUND
+    return min(MOST_FOUND, max(1, rows // FoundLevels("").needed(unit, cost)))

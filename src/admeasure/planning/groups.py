@@ -30,16 +30,16 @@ from admeasure.schema.categorical import StringColumn
 from admeasure.schema.fields import MOST_BINS
 from admeasure.schema.hierarchy import MOST_CUT, Hierarchy
 from admeasure.schema.inside import Inside
+from admeasure.unit import Unit
 
 NOTE = (
     "The levels of {names} were chosen in their public hierarchies from noisy counts, for a "
     "charge: which they are is protected, unlike the rest of the schema. No bound rests on these "
     "counts."
 )
-FORESEEN = (
-    "Columns with a hierarchy (levels_of) are counted as if they had the most levels that they may "
-    "come to have."
-)
+FORESEEN = "Columns with a hierarchy (levels_of) are counted as if they had {many}."
+MOST = "the most levels that they may come to have"
+ENOUGH = "as many levels as can hold enough rows ({levels})"
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,23 @@ class PrivateGroups:
     def _counts(self, column: Column, domain: Domain) -> TreeCounts:
         return TreeCounts(column.name, domain, _hierarchy(column).levels, "levels")
 
-    def foreseen(self, schema: Schema, items: Sequence[Item]) -> str:
-        return FORESEEN
+    def foreseen(
+        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
+    ) -> str:
+        if rows is None:
+            return FORESEEN.format(many=MOST)
+        columns = (c for c in schema.open_columns if self.sells(c))
+        found = (
+            f"{c.name}: {self.likely(c, schema, budget, item, rows)}"
+            for c, item in zip(columns, items, strict=True)
+        )
+        return FORESEEN.format(many=ENOUGH.format(levels=", ".join(found)))
+
+    def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
+        assert item.sigma is not None
+        read = schema.as_read.domain
+        least = self.least(column, rows, item.sigma, budget, read, schema.unit)
+        return min(column.regular, math.ceil(rows / least) + len(_hierarchy(column).tops))
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, StringColumn)
@@ -69,9 +84,10 @@ class PrivateGroups:
         noisy = curator.statistic(counts, cost)
         divided = counts.divided(noisy.values)
         found = tree.estimate(counts.levels, divided, noisy.sigma)
-        made = column.cut(
-            hierarchy.cut(found.leaves, self.least(curator, column, found.total, noisy.sigma))
+        least = self.least(
+            column, found.total, noisy.sigma, curator.budget, curator.domain, curator.unit
         )
+        made = column.cut(hierarchy.cut(found.leaves, least))
         assert made.of_held is not None
         held = np.bincount(made.of_held, found.leaves)
         others = noisy.values[len(noisy.values) - (made.levels - made.regular) :]
@@ -87,13 +103,14 @@ class PrivateGroups:
             ),
         )
 
-    def least(self, curator: Curator, column: Column, rows: float, sigma: float) -> float:
+    def least(
+        self, column: Column, rows: float, sigma: float, budget: Cost, domain: Domain, unit: Unit
+    ) -> float:
         """What a level must hold: more than an even share of the most levels, more than noise of
         its count would, and so much that its cells with another column hold more than theirs."""
-        domain = curator.domain
         others = [min(domain[c], MOST_BINS) for c in domain.columns if c != column.name]
         cells = float(np.mean(others)) if others else 0.0
-        noise = max(sigma, cells * pair_sigma(curator, self.share))
+        noise = max(sigma, cells * pair_sigma(budget, self.share, domain, unit))
         return max(rows / self.most, tree.EVIDENCE * noise)
 
     def note(self, names: str) -> str:

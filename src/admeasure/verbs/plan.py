@@ -160,10 +160,11 @@ def plan(
     share = certified.share_of(certify, schema.domain, asked, by_auto=bool(choice.why))
     certified.check(schema.domain, asked, share)
     last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
-    made = chosen.plan(Task.of(schema, asked, schema.zeros), left, rows)
+    likely = bought.likely_domain(schema, budget, rows)
+    made = chosen.plan(Task(likely, asked, schema.zeros, schema.unit), left, rows)
     check_scales((*items, *made.items, *last))
     if items or last:
-        said = (*bought.foreseen(schema, budget), *certified.foreseen(asked, last))
+        said = (*bought.foreseen(schema, budget, rows), *certified.foreseen(asked, last))
         made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
     least = max(chosen.needs(schema.domain, asked), certified.needs(schema.domain, asked, share))
     looked = (asked.looked_at,) if asked.looked_at else ()
