@@ -17,6 +17,7 @@ from admeasure.mechanisms.aim_plus import AimPlus
 from admeasure.parts.worthwhile import (
     MOST_CELLS,
     STRETCH,
+    JudgedBy,
     Stretches,
     View,
     beyond_columns,
@@ -107,7 +108,9 @@ def test_what_is_gained_is_that_of_the_formula_query_by_query():
     real = 0.3
     rng = np.random.default_rng(3)
     rows, weights = 500.0, {("a", "b"): 1.0, ("a", "b", "c"): 3.0}
-    shapes = [(2, 3), (2, 3, 2)]
+    domain = Schema.coded("toy", {"a": 2, "b": 3, "c": 2}).domain
+    over = JudgedBy(domain, list(weights), np.array([1.0, 3.0]), [[q] for q in weights])
+    shapes = [(1, 2, 3), (1, 2, 3, 2)]
     noise = [dict.fromkeys([("a",), ("b",), ("c",)], v) for v in (100.0, 300.0)]
     noise[1]["a", "b"] = 1e9
     one, two = (
@@ -120,7 +123,37 @@ def test_what_is_gained_is_that_of_the_formula_query_by_query():
         chance = 2 / np.pi * cells / rows
         without = (100 * len(query) / rows**2 + real * moved**2 + chance) ** 0.5
         total += weight * (without - (300 * len(query) / rows**2 + chance) ** 0.5)
-    assert gained(one, two, weights, real, rows) == pytest.approx(total / 4)
+    assert gained(one, two, over, real, rows) == pytest.approx(total / 4)
+
+
+def test_where_one_pair_moved_a_triple_moved_as_much():
+    """So the sum over the pairs of a triple is exact there: by the explicit joint table."""
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.dirichlet(np.ones(n)) for n in (2, 3, 4))
+    ab = rng.dirichlet(np.ones(6)).reshape(2, 3)
+    ab += np.outer(a - ab.sum(axis=1), b)
+    ab += np.outer(a, b - ab.sum(axis=0))  # now with these columns
+    triple = np.abs(np.multiply.outer(ab, c) - np.multiply.outer(np.outer(a, b), c)).sum()
+    assert triple == pytest.approx(np.abs(ab - np.outer(a, b)).sum())
+
+
+def test_queries_of_a_sample_move_by_the_moves_of_their_pairs():
+    """Against the formula, query by query; noise counts for every query that has the columns."""
+    names = [f"c{i:03}" for i in range(80)]
+    domain = Schema.coded("wide", dict.fromkeys(names, 3)).domain
+    over = judged(domain, parse_workload("all-3way", domain))
+    assert len(over.queries) > 10_000
+    assert all(len(s) == 2 for sets in over.groups for s in sets)
+    rng, shapes = np.random.default_rng(1), [(len(sets), 3, 3) for sets in over.groups]
+    noise = {("c000",): 3.0, ("c001",): 5.0, ("c000", "c001"): 7.0}
+    one, two = (View(Fraction(1), noise, [rng.normal(size=s) for s in shapes]) for _ in range(2))
+    sets = [s for group in over.groups for s in group]
+    tables = [np.concatenate([t.reshape(len(t), -1) for t in v.held]) for v in (one, two)]
+    move = dict(zip(sets, np.abs(tables[0] - tables[1]).sum(axis=1), strict=True))
+    moved, said = over.moved(one, two), over.noise(one, noise)
+    for q, d, n in zip(over.queries, moved, said, strict=True):
+        assert d == pytest.approx(sum(move[p] ** 2 for p in combinations(q, 2)) ** 0.5)
+        assert n == sum(v for columns, v in noise.items() if set(columns) <= set(q))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 5)])
@@ -177,7 +210,7 @@ def test_dependence_is_what_the_joint_distribution_has_beyond_its_columns():
     joint = model.marginals([("a", "b", "c")])[0]
     joint = joint / joint.sum()
     sets = [*combinations("abc", 2), ("a", "b", "c")]
-    for columns, found in zip(sets, dependence(model, sets), strict=True):
+    for columns, [found] in zip(sets, dependence(model, [[s] for s in sets]), strict=True):
         axes = tuple(i for i, c in enumerate("abc") if c not in columns)
         expected = joint.sum(axis=axes)
         for cell in np.ndindex(*expected.shape):
@@ -193,7 +226,8 @@ def test_rounds_are_judged_by_all_of_a_small_workload_and_by_part_of_a_large_one
     workload = Workload(
         {Marginal(("a",)): 9.0, Marginal(("a", "b")): 2.0, Threshold(("a", "b"), 1): 1.0}
     )
-    assert judged(schema.domain, workload) == {("a", "b"): 3.0}
+    small = judged(schema.domain, workload)
+    assert dict(zip(small.queries, small.weights, strict=True)) == {("a", "b"): 3.0}
     wide = Schema.coded("wide", {f"c{i:03}": 60 for i in range(100)})
     some = judged(wide.domain, parse_workload("all-2way", wide.domain))
-    assert 0 < sum(map(wide.domain.cells, some)) <= MOST_CELLS
+    assert 0 < some.cells.sum() <= MOST_CELLS
