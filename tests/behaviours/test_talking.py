@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,12 @@ def test_another_form_of_log_is_refused(capfd):
 def test_how_one_command_talks_is_forgotten_by_the_next(capfd):
     run([*FIT, "--quiet", "--log", "json"])
     assert voice() == Voice()
+
+
+@pytest.mark.parametrize("verb", [["draft", "data.csv"], [*FIT, "--quiet"]])
+def test_a_process_that_read_a_file_ends_without_a_word(verb: list[str]):
+    """Also where libraries have something to say about how it ended."""
+    done = subprocess.run(
+        [sys.executable, "-m", "admeasure.cli", *verb], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
