@@ -38,6 +38,9 @@ _DOTTED = re.compile(
     rf"{{{DEEPEST}}}"
 )
 _HEADER = re.compile(r"^[ \t]*\[(?!\[)", re.MULTILINE)
+_QUOTED = re.compile(r"""\(?(['"]).{2,}\1(,?\))?""")
+"""Names of a file in the words of a parser, which says the line too. The file may be another than
+was meant, and not public."""
 _RATIONAL = re.compile(
     r"-?\d{1,4000}(?:/\d{1,4000})?|-?\d{0,400}\.?\d{1,400}(?:[eE][+-]?\d{1,3})?", re.ASCII
 )
@@ -106,7 +109,7 @@ def parse_toml(text: str, name: str, error: type[AdmeasureError] = UsageError) -
         _check_values(document)
         return document
     except tomllib.TOMLDecodeError as problem:
-        raise error(f"{name} is not valid TOML: {_short(str(problem))}.") from None
+        raise error(f"{name} is not valid TOML: {_QUOTED.sub('a name', str(problem))}.") from None
     except (_Refused, RecursionError, ValueError, OverflowError) as problem:
         raise error(f"{name} {_reason(problem)}. Write it anew.") from None
 
@@ -118,7 +121,7 @@ def parse_json(
     try:
         return _json(raw)
     except json.JSONDecodeError as problem:
-        raise error(f"{name} is not valid JSON: {_short(str(problem))}.") from None
+        raise error(f"{name} is not valid JSON: {problem}.") from None
     except (RecursionError, ValueError, OverflowError) as problem:
         raise error(f"{name} {_reason(problem)}. Fetch or write it again.") from None
 
@@ -221,12 +224,6 @@ def _check_texts(texts: Iterable[str]) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 raise _Refused("has half a character in a text") from None
-
-
-def _short(text: str) -> str:
-    """One line of a parser's words, which quote the text."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:200] + " …"
 
 
 def _reason(problem: Exception) -> str:

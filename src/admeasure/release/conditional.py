@@ -23,6 +23,7 @@ from admeasure.errors import ResourceError, SchemaError, UsageError, WorkloadErr
 from admeasure.families import Codes, ImpossibleError, Model
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema, Zero
+from admeasure.schema.values import quoted
 from admeasure.untrusted import read_text
 from admeasure.workload.questions import written_conditions
 
@@ -153,7 +154,10 @@ def _read(path: Path, schema: Schema) -> list[tuple[list[Zero], int]]:
             rows = _whole(values.pop(COUNT)) if counted else 1
             found.append((_levels(schema, values), rows))
         except (SchemaError, WorkloadError) as error:
-            raise WorkloadError(f"{path}: condition {number}: {error}") from None
+            said = str(error)
+            for cell in {*header, *line} - {"", *schema.names}:  # it may be a table that is private
+                said = said.replace(quoted(cell), "(not shown)")
+            raise WorkloadError(f"{path}: condition {number}: {said}") from None
     if not found:
         raise WorkloadError(f"{path} has no condition. Write one below the header.")
     return found
@@ -162,7 +166,9 @@ def _read(path: Path, schema: Schema) -> list[tuple[list[Zero], int]]:
 def _whole(text: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 12):
-        raise WorkloadError(f"the number of rows must be whole and not negative; it is {text!r}.")
+        raise WorkloadError(
+            f"the number of rows must be whole and not negative; it is {quoted(text)}."
+        )
     return int(digits)
 
 

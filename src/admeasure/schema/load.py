@@ -1,7 +1,8 @@
 """Reading a schema file, and saying everything that is wrong with it at once.
 
 A `SchemaError` from here has one line for each problem, with a summary first where there are
-several. Schemas are public, so messages quote them freely.
+several. Schemas are public, so messages quote them freely; of the files that a schema names they
+quote nothing (`beside.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from admeasure.errors import SchemaError
+from admeasure.schema.beside import without_values
 from admeasure.schema.column import Part
 from admeasure.schema.model import LISTS, TYPES, Privacy, Schema, Table, repeated_names
 from admeasure.schema.public_table import with_tables
@@ -40,9 +42,12 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 def load(path: str | Path) -> Schema:
     path = Path(path)
     text = read_text(path, SchemaError, called="schema file")
-    document = parse_toml(text, path.name, SchemaError)
-    document = written_out(document, path.parent)
-    return validate(with_tables(document, path.parent), name=path.name)
+    written = parse_toml(text, path.name, SchemaError)
+    try:
+        document = with_tables(written_out(written, path.parent), path.parent)
+        return validate(document, name=path.name)
+    except SchemaError as error:
+        raise SchemaError(without_values(str(error), written, path.parent)) from None
 
 
 def loads(text: str, *, name: str = "schema") -> Schema:

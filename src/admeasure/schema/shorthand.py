@@ -189,33 +189,34 @@ def _groups(name: str, called: str, column: str, folder: Path | None) -> dict[st
     empty field is passed over."""
     text = _beside(name, "a file in levels_of", called, folder, '`levels_of = {code = "group"}`')
     here = f"{called} has a levels_of in {quoted(name)}"
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        header = next(reader, [])
+        rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error:
         raise SchemaError(f"{here} with a quote that is not closed. Correct the line.") from None
-    header = rows[0] if rows else []
     if len(header) < 2 or header[0] not in (column, "value", "code"):
         raise SchemaError(
             f"{here} whose first line does not name its columns. Write {quoted(column)}, 'value' "
             "or 'code' for the codes, then a name for each column of groups, the finer first."
         )
-    codes = {row[0] for row in rows[1:]}
-    both = next((g for row in rows[1:] for g in row[1:] if g and g in codes), None)
+    codes = {row[0] for _, row in rows}
+    both = next((line for line, row in rows if codes & {*row[1:]} - {""}), None)
     if both is not None and len(header) > 2:
         raise SchemaError(
-            f"{here} where {quoted(both)} is both a code and a group. Give the group another name."
+            f"{here} where a group in line {both} is a code too. Give the group another name."
         )
-    found: dict[str, str] = {}
-    for row in rows[1:]:
+    found: dict[str, tuple[str, int]] = {}
+    for line, row in rows:
         path = [cell for cell in row if cell]
         if len(path) < 2 or not row[0]:
             what = "group" if row[0] else "code"
-            line = quoted(",".join(row))
-            raise SchemaError(f"{here} with the line {line}, which has no {what}. Add it.")
+            raise SchemaError(f"{here} whose line {line} has no {what}. Add it.")
         for part, above in pairwise(path):
-            if found.setdefault(part, above) != above:
+            known, first = found.setdefault(part, (above, line))
+            if known != above:
                 raise SchemaError(
-                    f"{here} where {quoted(part)} is in two groups, {quoted(found[part])} and "
-                    f"{quoted(above)}. Keep one of them, or give the groups different names."
+                    f"{here} where lines {first} and {line} put the same into two groups. Keep one "
+                    "of them, or give the groups different names."
                 )
-    return found
+    return {part: above for part, (above, _) in found.items()}
