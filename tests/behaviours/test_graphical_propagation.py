@@ -372,3 +372,21 @@ def test_an_answer_of_all_attributes_over_the_limit_is_refused():
     beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     with pytest.raises(ResourceError, match="fewer columns"):
         Marginals(beliefs, limit_cells=10_000).answer([(0, 1, 2)])
+
+
+@pytest.mark.parametrize("query", [(5, 7), (6, 7)])
+def test_an_attribute_beyond_large_separators_is_reached_without_their_tables(query, monkeypatch):
+    """7 hangs on attributes that both large nodes hold: p(7 | 0, 1, 2) is over the limit, and
+    p(7 | 0, 1) is all that is needed on either side."""
+    levels = (4, 4, 4, 4, 4, 10, 10, 10)
+    cliques = [(0, 1, 2, 3), (0, 1, 2, 4), (0, 3, 5), (0, 4, 6), (0, 1, 7)]
+    rng = np.random.default_rng(3)
+    potentials = {c: rng.normal(size=[levels[a] for a in c]) for c in cliques}
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 7.0)
+    monkeypatch.setattr(Marginals, "_answer_in_halves", None)
+    answer = Marginals(beliefs, limit_cells=4**4).answer([query])[0]
+    names = ["".join("abcdefgh"[a] for a in c) for c in cliques]
+    wanted = "".join("abcdefgh"[a] for a in query)
+    factors = [np.exp(table) for table in potentials.values()]
+    joint = np.einsum(f"{','.join(names)}->{wanted}", *factors, optimize=True)
+    np.testing.assert_allclose(answer, 7 * joint / joint.sum(), rtol=1e-11)

@@ -9,7 +9,7 @@ ahead; those that come out dear are judged again by what their parts would reall
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,38 @@ class Cuts:
         """The near and the far part of a query."""
         far = self.arcs[arc].far
         return tuple(a for a in query if a not in far), tuple(a for a in query if a in far)
+
+    def towards(self, attribute: int, arc: int) -> int | None:
+        """Where an attribute beyond the arc, given its separator S, is cut: on the way to it, past
+        the last node that holds S, at the separator that is smallest beside S in that node. None
+        where such a node holds the attribute.
+
+        What lies between is passed over: p(a | S) of a far attribute may need few of its tables.
+        """
+        separator = self.arcs[arc].separator
+        way = iter(self._way(attribute, arc))
+        for first in way:
+            if not self._sets[self.arcs[first].node].issuperset(separator):
+                break
+        else:
+            return None
+        edge, best = set(self.arcs[first].separator), first
+        fewest = cells_of(self._levels, edge.union(separator))
+        for later in way:
+            other = self.arcs[later].separator
+            if edge.isdisjoint(other):
+                break
+            if edge.issuperset(other):
+                cells = cells_of(self._levels, {*separator, *other})
+                if cells <= fewest:
+                    best, fewest = later, cells
+        return best
+
+    def _way(self, attribute: int, arc: int) -> Iterator[int]:
+        """The arcs after this one, up to the first node that holds the attribute."""
+        while attribute not in self._sets[self.arcs[arc].node]:
+            arc = next(f for f in self.onward[arc] if attribute in self.arcs[f].far)
+            yield arc
 
     def best(self, queries: Sequence[Clique]) -> list[int]:
         """The cheapest arc for every query; none of them is inside a node."""

@@ -239,13 +239,12 @@ class Marginals:
         if found is not None:
             self._conditionals[arc, attribute] = found  # now the last to be dropped
             return found
-        here = self._arcs[arc]
-        separator = here.separator
+        separator = self._arcs[arc].separator
         order = tuple(sorted((*separator, attribute)))
-        if attribute in self._nodes[here.node]:
+        onward = self._cuts.towards(attribute, arc)
+        if onward is None:
             joint = self._inside(order)
         else:
-            onward = next(f for f in self._cuts.onward[arc] if attribute in self._arcs[f].far)
             shared, own, rest = self._sides(separator, onward)
             if rest:
                 # As in a cut, but the attribute stays last.
