@@ -1,10 +1,15 @@
-"""A column of 10,000 codes beside ten ordinary ones: what `levels_of` does to the error.
+"""A column of many codes beside ordinary ones: what `levels_of` does to the error.
 
     python benchmarks/levels.py                     # all ways, one seed, a table of 100,000 rows
     python benchmarks/levels.py --ways levels_of --most 32,64,128 --seeds 0,1
+    ADMEASURE_DATA=… python benchmarks/levels.py --table OCCP     # occupations of a real table
 
-The codes are in 500 blocks of 20 chapters; counts are skewed on each level. Five of the ordinary
-columns depend on the chapter, two on the block, one on the code, two on nothing. Ways:
+The generated table has 10,000 codes in 500 blocks of 20 chapters; counts are skewed on each level.
+Five of the ten ordinary columns depend on the chapter, two on the block, one on the code, two on
+nothing. The real one is acs_income_2018_ca_part: 519 occupations in the 25 groups that the PUMS
+data dictionary names by its prefixes (MGR, BUS, …), blocks being hundreds of codes inside them
+(`OCCP`); or 202 places of birth in the continents of its ranges, blocks being tens (`POBP`). Its
+other columns are as they are, ages and hours of work in bins of ten. Ways:
 
 - levels_of: the hierarchy is given, the run cuts it;
 - chapters, blocks: the hierarchy is given, and its levels by hand (`enum`), for nothing;
@@ -19,10 +24,12 @@ evenly over the codes that were not found. NOT PRIVATE.
 from __future__ import annotations
 
 import argparse
+import bisect
 import resource
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,13 +37,71 @@ import numpy as np
 import admeasure
 from admeasure.planning import bought, groups
 from admeasure.schema.hierarchy import MOST_CUT, parts_of_levels
+from common import data_folder
 
 CHAPTERS, BLOCKS, CODES, OTHERS = 20, 500, 10_000, 10
 WAYS = ("levels_of", "chapters", "blocks", "codes", "private")
+GENERATED = "generated"
+REAL = "acs_income_2018_ca_part"
+RANGES = {
+    "OCCP": (
+        *((10, "MGR"), (500, "BUS"), (800, "FIN"), (1005, "CMM"), (1305, "ENG"), (1600, "SCI")),
+        *((2001, "CMS"), (2100, "LGL"), (2205, "EDU"), (2600, "ENT"), (3000, "MED")),
+        *((3601, "HLS"), (3700, "PRT"), (4000, "EAT"), (4200, "CLN"), (4330, "PRS")),
+        *((4700, "SAL"), (5000, "OFF"), (6005, "FFF"), (6200, "CON"), (6800, "EXT")),
+        *((7000, "RPR"), (7700, "PRD"), (9005, "TRN"), (9800, "MIL")),
+    ),
+    "POBP": (
+        *((1, "United States"), (60, "US islands"), (100, "Europe"), (200, "Asia")),
+        *((300, "Americas"), (400, "Africa"), (500, "Oceania")),
+    ),
+}
+"""The first code of each group of the data dictionary."""
+TENS = {"OCCP": 100, "POBP": 10}
+BINNED = {"AGEP": 10, "WKHP": 10}
+
+Parts = tuple[list[str], list[str], list[str]]
+"""Of each code itself, its block, its chapter."""
 
 
-def names() -> tuple[list[str], list[str], list[str]]:
-    """Of each code itself, its block, its chapter."""
+@dataclass(frozen=True)
+class CodedTable:
+    """A table: the numbers of codes, and the levels of the other columns."""
+
+    parts: Parts
+    columns: dict[str, np.ndarray]
+    levels: dict[str, int]
+
+
+def case(which: str, rows: int, seed: int) -> CodedTable:
+    if which != GENERATED:
+        return real(which)
+    levels = {f"x{i}": 3 + i % 4 for i in range(OTHERS)}
+    return CodedTable(names(), table(rows, seed), levels)
+
+
+def real(column: str) -> CodedTable:
+    import polars
+
+    frame = polars.read_parquet(data_folder() / f"{REAL}.parquet")
+    first, groups = zip(*RANGES[column], strict=True)
+    codes = sorted(frame[column].unique().to_list())
+    chapters = [groups[bisect.bisect_right(first, code) - 1] for code in codes]
+    blocks = [
+        f"{chapter} {code // TENS[column]}" for code, chapter in zip(codes, chapters, strict=True)
+    ]
+    number = {code: i for i, code in enumerate(codes)}
+    columns = {"code": np.array([number[code] for code in frame[column].to_list()])}
+    for name in frame.columns:
+        if name != column:
+            values = frame[name].to_numpy().astype(int) // BINNED.get(name, 1)
+            columns[name] = np.unique(values, return_inverse=True)[1]
+    levels = {name: int(v.max()) + 1 for name, v in columns.items() if name != "code"}
+    return CodedTable((list(map(str, codes)), blocks, chapters), columns, levels)
+
+
+def names() -> Parts:
+    """Of the generated table."""
     blocks = np.sort(np.random.default_rng(7).integers(0, BLOCKS, CODES - BLOCKS))
     blocks = np.sort(np.append(blocks, np.arange(BLOCKS)))
     chapters = blocks * CHAPTERS // BLOCKS
@@ -66,8 +131,8 @@ def table(rows: int, seed: int) -> dict[str, np.ndarray]:
     return found
 
 
-def schema(way: str) -> admeasure.Schema:
-    codes, blocks, chapters = names()
+def schema(way: str, given: CodedTable) -> admeasure.Schema:
+    codes, blocks, chapters = given.parts
     column: dict[str, Any] = {"name": "code", "type": "string"}
     if way in ("levels_of", "chapters", "blocks"):
         column["levels_of"] = dict(zip(codes, blocks, strict=True))
@@ -78,15 +143,15 @@ def schema(way: str) -> admeasure.Schema:
     else:
         column["enum"] = codes if way == "codes" else "private"
     others = [
-        {"name": f"x{i}", "type": "integer", "minimum": 0, "maximum": 2 + i % 4}
-        for i in range(OTHERS)
+        {"name": name, "type": "integer", "minimum": 0, "maximum": n - 1}
+        for name, n in given.levels.items()
     ]
     return admeasure.Schema.model_validate(
         {"table": {"name": "codes"}, "privacy": {"unit": "person"}, "column": [column, *others]}
     )
 
 
-def by_code(release: admeasure.Release, other: str) -> np.ndarray:
+def by_code(release: admeasure.Release, codes: list[str], other: str) -> np.ndarray:
     """Expected rows of every code with every level of another column."""
     column = release.schema.column("code")
     counts = np.asarray(release.marginal(["code", other]))
@@ -95,21 +160,21 @@ def by_code(release: admeasure.Release, other: str) -> np.ndarray:
         parts = parts_of_levels(column.of_held, None if inside is None else inside.shares)
         found = counts[column.of_held] * parts[:, None]
         order = {name: i for i, name in enumerate(column.held or ())}
-        return found[[order[name] for name in names()[0]]]
+        return found[[order[name] for name in codes]]
     known = {name: i for i, name in enumerate(column.listed or ())}
-    rest = [name for name in names()[0] if name not in known]
+    rest = [name for name in codes if name not in known]
     even = counts[len(known)] / max(1, len(rest)) if column.other else None
-    return np.array([counts[known[n]] if n in known else even for n in names()[0]])
+    return np.array([counts[known[n]] if n in known else even for n in codes])
 
 
-def errors(release: admeasure.Release, columns: dict[str, np.ndarray]) -> dict[str, float]:
-    rows = len(columns["code"])
-    codes, blocks, chapters = (np.unique(p, return_inverse=True)[1] for p in names())
+def errors(release: admeasure.Release, given: CodedTable) -> dict[str, float]:
+    rows, columns = len(given.columns["code"]), given.columns
+    codes, blocks, chapters = (np.unique(p, return_inverse=True)[1] for p in given.parts)
     found: dict[str, list[float]] = {}
-    for i in range(OTHERS):
-        said = by_code(release, f"x{i}")
+    for other in given.levels:
+        said = by_code(release, given.parts[0], other)
         true = np.zeros(said.shape)
-        np.add.at(true, (columns["code"], columns[f"x{i}"]), 1)
+        np.add.at(true, (columns["code"], columns[other]), 1)
         for level, of in (("chapter", chapters), ("block", blocks), ("code", codes)):
             sums = np.zeros((of.max() + 1, said.shape[1]))
             np.add.at(sums, of, said - true)
@@ -118,16 +183,18 @@ def errors(release: admeasure.Release, columns: dict[str, np.ndarray]) -> dict[s
     return {level: float(np.mean(each)) for level, each in sorted(found.items())}
 
 
-def one(way: str, most: int, seed: int, rows: int, epsilon: float, mechanism: str) -> str:
+def one(
+    way: str, most: int, seed: int, which: str, rows: int, epsilon: float, mechanism: str
+) -> str:
     if way == "levels_of":
         kinds = (bought.PRIVATE[0], groups.PrivateGroups(most=most), *bought.PRIVATE[2:])
         bought.PRIVATE = kinds
-    columns = table(rows, seed)
-    frame = {**columns, "code": np.array(names()[0])[columns["code"]]}
+    given = case(which, rows, seed)
+    frame = {**given.columns, "code": np.array(given.parts[0])[given.columns["code"]]}
     begin, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     release = admeasure.fit(
         frame,
-        schema(way),
+        schema(way, given),
         workload="all-2way",
         epsilon=epsilon,
         delta=1e-9,
@@ -137,7 +204,7 @@ def one(way: str, most: int, seed: int, rows: int, epsilon: float, mechanism: st
     seconds = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     levels = release.schema.column("code").levels
-    said = " ".join(f"{level} {e:.4f}" for level, e in errors(release, columns).items())
+    said = " ".join(f"{level} {e:.4f}" for level, e in errors(release, given).items())
     return (
         f"{way} {most if way == 'levels_of' else ''} seed {seed}: {levels} levels, {said}; "
         f"{seconds:.1f} CPU s, peak {peak / 1024:.0f} MB, {before / 1024:.0f} before the fit"
@@ -149,7 +216,8 @@ def main() -> None:
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--most", default=str(MOST_CUT))
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--table", default=GENERATED, choices=[GENERATED, *RANGES])
+    parser.add_argument("--rows", type=int, default=100_000, help="of the generated table")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--mechanism", default="aim-plus")
     parser.add_argument("--here", action="store_true", help="in this process")
@@ -162,11 +230,12 @@ def main() -> None:
     ]
     for way, most, seed in cases:
         if given.here:
-            print(one(way, most, seed, given.rows, given.epsilon, given.mechanism), flush=True)
+            asked = given.table, given.rows, given.epsilon, given.mechanism
+            print(one(way, most, seed, *asked), flush=True)
             continue
         asked = ["--ways", way, "--most", str(most), "--seeds", str(seed), "--here"]
         asked += ["--rows", str(given.rows), "--epsilon", str(given.epsilon)]
-        asked += ["--mechanism", given.mechanism]
+        asked += ["--mechanism", given.mechanism, "--table", given.table]
         subprocess.run([sys.executable, __file__, *asked], check=False)  # own peak of memory
 
 

@@ -228,3 +228,48 @@ def test_fifty_columns_are_drafted_checked_fitted_and_sampled_in_three_lines_eac
         update={"privacy": schema.privacy.model_copy(update={"unit_column": None})}
     )
     assert admeasure.check("rows.csv", anyone) == []
+
+
+TREE = "job,field,branch\n11,farm,land\n12,farm,land\n21,shop,town\n22,bank,town\n"
+
+
+def test_a_hierarchy_of_codes_is_named_in_the_draft_from_where_the_schema_lies(tmp_path: Path):
+    data = place(tmp_path, "people.csv", "age,job\n98765,11\n")
+    public = place(tmp_path, "jobs.csv", TREE)
+    (tmp_path / "schemas").mkdir()
+    for folder, written in (tmp_path, "jobs.csv"), (tmp_path / "schemas", "../jobs.csv"):
+        out = folder / "schema.toml"
+        assert run(["draft", data, "--public", public, "--out", str(out)]) == 0
+        text = out.read_text()
+        assert f'name = "job"\ntype = "string"\nlevels_of = "{written}"\n' in text
+        ready = text.replace('unit = "TODO"', 'unit = "person"').replace('["TODO"]', '["1", "2"]')
+        out.write_text(ready)
+        column = Schema.load(out).column("job")
+        assert column.is_open
+        assert column.span_of("farm") == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        "job,age\n11,20\n12,30\n",  # a table with columns of this one
+        "job,field\n11,farm\n11,shop\n",  # a code twice
+        "job,field\n11,a\n12,b\n",  # as many groups as codes
+        "job,field,branch\n11,farm,land\n12,farm,town\n",  # a group in two groups
+        "job\n11\n12\n",
+    ],
+)
+def test_what_is_no_hierarchy_is_read_as_a_table(tmp_path: Path, public: str):
+    data = place(tmp_path, "people.csv", "age,job\n98765,11\n")
+    text = admeasure.draft(data, public=place(tmp_path, "jobs.csv", public))
+    assert "levels_of" not in text.partition("[table]")[2]
+    assert 'name = "job"\ntype = "integer"\nminimum = 11\n' in text
+
+
+def test_a_hierarchy_whose_first_column_is_no_column_of_the_table_is_said_to_be_so(
+    tmp_path: Path,
+):
+    data = place(tmp_path, "people.csv", "age,job\n98765,11\n")
+    other = place(tmp_path, "jobs.csv", TREE.replace("job,", "code,"))
+    with pytest.raises(UsageError, match="called like the column whose codes it has"):
+        admeasure.draft(data, public=other)

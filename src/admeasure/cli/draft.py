@@ -22,8 +22,8 @@ def draft(
         typer.Option(
             "--public",
             metavar="FILE",
-            help="A public file to fill in from: a table like this one, a codebook (CSV), a Table "
-            "Schema, SDV metadata or domain.json. Give one or more.",
+            help="A public file to fill in from: a table like this one, a codebook or a hierarchy "
+            "of codes (CSV), a Table Schema, SDV metadata or domain.json. Give one or more.",
         ),
     ] = None,
     *,
@@ -35,7 +35,7 @@ def draft(
 
     if out is not None:
         refuse_to_overwrite(out, force=force)
-    text = drafted(data, public=public or ())
+    text = drafted(data, public=public or (), out=out)
     if out is None:
         say(text)
         return

@@ -67,8 +67,8 @@ def _described(facts: Mapping[str, Any], stored: str) -> Iterator[str]:
     said = {"type": kind, **facts}
     for line in _fields(kind):
         field = line.partition(" = ")[0]
-        given = "enum" in facts or "edges" in facts
-        if field not in said and not (given and field in ("minimum", "maximum", "bins")):
+        given = any(levels in facts for levels in ("enum", "edges", "levels_of"))
+        if field not in said and not given:
             yield line
         elif field in said:
             yield f"{field} = {toml_value(said.pop(field))}"

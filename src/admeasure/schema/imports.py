@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from admeasure.errors import UsageError
+from admeasure.errors import SchemaError, UsageError
+from admeasure.schema.hierarchy import Hierarchy, hierarchy_problems
+from admeasure.schema.shorthand import read_hierarchy
 from admeasure.schema.values import date_from_text, integer_from_text, number_from_text, quoted
 
 Fields = dict[str, Any]
@@ -129,6 +131,30 @@ def of_codebook(text: str) -> Facts | None:
         elif "enum" in fields:
             fields |= _listed(kind, fields.pop("enum"))
     return found
+
+
+def of_hierarchy(text: str, names: Collection[str], file: str) -> Facts | None:
+    """The facts of a hierarchy of codes (`levels_of`): the column of the table that its first one
+    is called like is read by the file. None where it is none: a code stands there once, with its
+    groups, which are no columns of the table, and fewer of them.
+
+    >>> of_hierarchy("job,field\\n11,farm\\n12,farm\\n", ["age", "job"], "jobs.csv")
+    {'job': {'type': 'string', 'levels_of': 'jobs.csv'}}
+    """
+    column = text.partition("\n")[0].strip().partition(",")[0].strip('"')
+    if column not in names:
+        return None
+    try:
+        header, parents = read_hierarchy(text, column, "")
+    except SchemaError:
+        return None
+    tree = Hierarchy(parents)
+    lines = sum(1 for row in csv.reader(io.StringIO(text, newline="")) if row) - 1
+    if set(header[1:]) & set(names) or any(hierarchy_problems(parents, lines)):
+        return None
+    if lines != len(tree.leaves) or len(tree.tops) == lines:
+        return None
+    return {column: {"type": "string", "levels_of": file}}
 
 
 def _add(fields: Fields, said: Mapping[str, str], values: list[str]) -> None:

@@ -188,7 +188,12 @@ def _groups(name: str, called: str, column: str, folder: Path | None) -> dict[st
     column, `value` or `code`, has codes, the next their groups, the next the groups of these. An
     empty field is passed over."""
     text = _beside(name, "a file in levels_of", called, folder, '`levels_of = {code = "group"}`')
-    here = f"{called} has a levels_of in {quoted(name)}"
+    return read_hierarchy(text, column, f"{called} has a levels_of in {quoted(name)}")[1]
+
+
+def read_hierarchy(text: str, column: str, here: str) -> tuple[list[str], dict[str, str]]:
+    """The header of such a file, and the group of each code and of each group; `here` begins the
+    sentences that say what is wrong with it."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
@@ -219,4 +224,4 @@ def _groups(name: str, called: str, column: str, folder: Path | None) -> dict[st
                     f"{here} where lines {first} and {line} put the same into two groups. Keep one "
                     "of them, or give the groups different names."
                 )
-    return {part: above for part, (above, _) in found.items()}
+    return header, {part: above for part, (above, _) in found.items()}

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from admeasure.errors import UsageError
 from admeasure.public.read import check_apart
 from admeasure.schema.draft import draft as draft_text
-from admeasure.schema.imports import Facts, of_codebook, of_json
+from admeasure.schema.imports import Facts, of_codebook, of_hierarchy, of_json
 from admeasure.schema.infer import fields_of
 from admeasure.schema.values import quoted
 from admeasure.sources.look import distinct_values, storage_types, table_name
 from admeasure.untrusted import read_json, read_text
 
 
-def draft(data: str, *, public: str | Path | Iterable[str | Path] = ()) -> str:
+def draft(
+    data: str,
+    *,
+    public: str | Path | Iterable[str | Path] = (),
+    out: str | Path | None = None,
+) -> str:
     """The text of a schema; every bound that no public document gives is a TODO that fails
     validation.
 
@@ -23,7 +29,8 @@ def draft(data: str, *, public: str | Path | Iterable[str | Path] = ()) -> str:
     files that need no protection, the first that knows a column decides: a table like this one
     (last year's release), from which types, levels and bounds are taken; a codebook as CSV, with a
     column `name` and `type`, `minimum`, `maximum`, `values`, `missing`, `format`, or `value`; a
-    Table Schema of Frictionless, metadata of SDV or a domain of mbi as JSON.
+    hierarchy of codes as CSV (`levels_of`); a Table Schema of Frictionless, metadata of SDV or a
+    domain of mbi as JSON. `out` is where the schema will lie, which names a hierarchy from there.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -37,22 +44,27 @@ def draft(data: str, *, public: str | Path | Iterable[str | Path] = ()) -> str:
     facts: Facts = {}
     for file in [public] if isinstance(public, (str, Path)) else public:
         check_apart(data, str(file))
-        found = _facts(str(file), names)
+        found = _facts(str(file), names, Path(out or "").parent)
         if not set(found) & set(names):
             raise UsageError(
-                f"{quoted(str(file))} knows none of the table's columns. Compare their names."
+                f"{quoted(str(file))} knows none of the table's columns. Compare their names; the "
+                "first column of a hierarchy is called like the column whose codes it has."
             )
         facts = found | facts
     return draft_text(header, name=table_name(data), facts=facts)
 
 
-def _facts(file: str, names: list[str]) -> Facts:
+def _facts(file: str, names: list[str], folder: Path) -> Facts:
     if file.lower().endswith(".json"):
         return of_json(read_json(Path(file)), Path(file).name)
     if file.lower().endswith(".csv"):
-        found = of_codebook(read_text(Path(file), called="public file"))
+        text = read_text(Path(file), called="public file").removeprefix("\ufeff")
+        found = of_codebook(text)
         if found is not None and set(found) & set(names):
             return found
+        tree = of_hierarchy(text, names, Path(os.path.relpath(file, folder)).as_posix())
+        if tree is not None:
+            return tree
     stored = {name for name, _ in storage_types(file)}
     read = {n: fields_of(distinct_values(file, n, None)) for n in names if n in stored}
     return {name: fields for name, fields in read.items() if fields is not None}
