@@ -349,6 +349,31 @@ def test_what_cannot_be_told_is_refused(
         admeasure.infer(release, analysis)
 
 
+def test_a_refusal_asks_for_what_the_release_lacks() -> None:
+    """A certificate that nobody bought; or, where it says too little, less noise."""
+    schema = admeasure.Schema.coded("people", {"x": 3, "y": 3})
+    rng = np.random.default_rng(0)
+    table = {"x": rng.integers(0, 3, 300), "y": rng.integers(0, 3, 300)}
+    said = []
+    for certify in (0, 0.05):
+        release = admeasure.fit(
+            table,
+            schema,
+            workload="regression:y~x",
+            mechanism=admeasure.independent(),
+            epsilon=0.05,
+            delta=1e-9,
+            seed=0,
+            certify=certify,
+        )
+        with pytest.raises(UsageError, match="x, y were not measured together") as refused:
+            admeasure.infer(release, LinearRegression("y", ["x"]))
+        said.append(str(refused.value))
+    assert "--certify" in said[0]
+    assert "larger epsilon" in said[1]
+    assert "--certify" not in said[1]
+
+
 @pytest.mark.parametrize(
     ("analysis", "words"),
     [

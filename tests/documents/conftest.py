@@ -60,7 +60,7 @@ def _bundle(folder: Path) -> None:
         folder / "people.csv",
         folder / "schema.toml",
         workload=admeasure.Workload.loads(asked),
-        epsilon=10,
+        epsilon=30,  # at 10 a pair of these thousand rows was left unmeasured once in a while
         delta=1e-9,
         out=folder / "release",
     )

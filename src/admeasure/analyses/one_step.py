@@ -100,8 +100,7 @@ def _unmeasured(
         if bounds[u].error > MOST_OFF * evidence.model.total:
             raise UsageError(
                 f"{', '.join(u)} were not measured together, and how far the model is off there "
-                "cannot be told. Put them into one marginal of the workload, and fit again, with "
-                "a certificate of accuracy (--certify)."
+                f"cannot be told. {_advice(evidence, u)}"
             )
         whole = np.zeros((len(off), *evidence.domain.shape(u)))
         for t in set(map(tuple, _subsets(u))) & set(unknown) - taken:
@@ -112,6 +111,20 @@ def _unmeasured(
         high, low = flat.max(axis=1), flat.min(axis=1)
         off += (high - low) / 2 * bounds[u].error + np.abs(high + low) / 2 * rows
     return off
+
+
+def _advice(evidence: Evidence, columns: Columns) -> str:
+    """What would tell it: a workload that asks for the columns, a certificate, or less noise."""
+    certified = () if evidence.errors is None else evidence.errors.marginals
+    if any(set(columns) <= set(marginal) for marginal in certified):
+        return (
+            "The certificate of accuracy says too little of them: fit again with a larger epsilon, "
+            "coarser bins, or a workload of fewer columns."
+        )
+    return (
+        "Fit again with a workload that has them in one marginal (`regression:Y~A+B` has), and a "
+        "certificate of accuracy (--certify 0.05)."
+    )
 
 
 def _subsets(columns: Columns) -> list[Columns]:
