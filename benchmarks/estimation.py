@@ -96,7 +96,7 @@ def peer(asked: str, answered: str) -> None:
     import warnings
 
     warnings.simplefilter("ignore")
-    from mbi import Domain, LinearMeasurement, estimation
+    from mbi import Domain, LinearMeasurement, estimation  # pyright: ignore[reportMissingImports]
 
     with np.load(asked) as given:
         levels = given["levels"].tolist()

@@ -306,7 +306,7 @@ def main() -> None:
         map(float, given.epsilons.split(",")),
         given.mechanisms.split(","),
     ):
-        generated = NAME.fullmatch(table)
+        generated = NAME.fullmatch(str(table))
         for rows in map(int, given.rows.split(",")) if generated else [0]:
             job = {"table": table, "rows": rows, "workload": workload, "epsilon": epsilon}
             job |= {"mechanism": mechanism, "seed": seed, "generator": seed}
