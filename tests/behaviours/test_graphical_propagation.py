@@ -48,7 +48,6 @@ def ways(request, monkeypatch):
         if request.param == "slices of branches":
             monkeypatch.setattr(tuning, "SLICE_CELLS", 2)
             monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", 8)
-            monkeypatch.setattr(tuning, "APART_CELLS", 0)
             monkeypatch.setattr(tuning, "JUDGED_CELLS", 7)
         answer = branches.Branches.answer
 
@@ -288,9 +287,7 @@ def test_an_answer_over_the_limit_is_refused_however_it_is_found():
         Marginals(beliefs, limit_cells=40**3 - 1).answer([(3, 4, 5)])
 
 
-@pytest.mark.parametrize("apart", [0, np.inf])
-def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch, apart):
-    monkeypatch.setattr(tuning, "APART_CELLS", apart)
+def test_conditional_tables_are_kept_up_to_a_limit(monkeypatch):
     levels, potentials = hub()
     beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 1.0)
     triples = list(itertools.combinations(range(len(levels)), 3))

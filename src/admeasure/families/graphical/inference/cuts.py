@@ -35,6 +35,28 @@ class Arc:
     far: frozenset[int]
 
 
+@dataclass(frozen=True)
+class Cut:
+    """An arc, and the attributes of a query before and beyond it that are not in its separator."""
+
+    arc: int
+    part: Clique
+    beyond: Clique
+
+    def reversed(self) -> Cut:
+        return Cut(self.arc ^ 1, self.beyond, self.part)
+
+    @property
+    def side(self) -> tuple[int, Clique]:
+        """All that the table before the cut depends on."""
+        return self.arc, self.part
+
+    @property
+    def alone(self) -> Clique:
+        """The part if it is one attribute, or else what is beyond."""
+        return self.part if len(self.part) == 1 else self.beyond
+
+
 class Cuts:
     """The cuts of one tree. Arcs 2 k and 2 k + 1 are the two directions of edge k."""
 
@@ -43,7 +65,7 @@ class Cuts:
         self._limit = limit_cells
         self._sets = [frozenset(node) for node in tree.nodes]
         self.arcs = _find_arcs(tree)
-        self.onward = [
+        self._onward = [
             [f for f, b in enumerate(self.arcs) if b.near == a.node and b.node != a.near]
             for a in self.arcs
         ]
@@ -54,10 +76,13 @@ class Cuts:
         self._near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
         self._judged: dict[Clique, tuple[float, int]] = {}
 
-    def parts(self, query: Clique, arc: int) -> tuple[Clique, Clique]:
-        """The near and the far part of a query."""
-        far = self.arcs[arc].far
-        return tuple(a for a in query if a not in far), tuple(a for a in query if a in far)
+    def at(self, query: Clique, arc: int) -> Cut:
+        """The cut of a query at an arc or its reverse, so that one attribute is beyond it if one is
+        on either side: conditional tables of single attributes are kept."""
+        separator, far = self.arcs[arc].separator, self.arcs[arc].far
+        part = tuple(a for a in query if a not in far and a not in separator)
+        cut = Cut(arc, part, tuple(a for a in query if a in far))
+        return cut if len(part) > 1 else cut.reversed()
 
     def towards(self, attribute: int, arc: int) -> int | None:
         """Where an attribute beyond the arc, given its separator S, is cut: on the way to it, past
@@ -88,7 +113,7 @@ class Cuts:
     def _way(self, attribute: int, arc: int) -> Iterator[int]:
         """The arcs after this one, up to the first node that holds the attribute."""
         while attribute not in self._sets[self.arcs[arc].node]:
-            arc = next(f for f in self.onward[arc] if attribute in self.arcs[f].far)
+            arc = next(f for f in self._onward[arc] if attribute in self.arcs[f].far)
             yield arc
 
     def best(self, queries: Sequence[Clique]) -> list[int]:
@@ -99,8 +124,7 @@ class Cuts:
 
     def _best(self, queries: Sequence[Clique]) -> list[int]:
         cost, easy = self._first_sight(queries)
-        weighed = np.where(easy, cost, cost * _DEEP + 4 * _CALL)
-        chosen = self._in_company(queries, weighed)
+        chosen = np.where(easy, cost, cost * _DEEP + 4 * _CALL).argmin(axis=1)
         every = np.arange(len(queries))
         dear = cost[every, chosen] > np.where(easy[every, chosen], tuning.DEAR, tuning.DEAR_DEEP)
         answer = chosen.tolist()
@@ -111,24 +135,6 @@ class Cuts:
     def judged(self, query: Clique) -> float:
         """What a query costs that `best` found dear enough for a closer look; 0 for others."""
         return self._judged.get(query, (0.0, -1))[0]
-
-    def _in_company(self, queries: Sequence[Clique], cost: np.ndarray) -> np.ndarray:
-        """The cheapest arcs when queries with the same near part and arc share one product."""
-        best = cost.min(axis=1)
-        if len(queries) < 3 or not np.isfinite(best).all():
-            return cost.argmin(axis=1)
-        member = indicator(queries, len(self._levels))
-        # A number for each near part; two that collide would only misjudge the company.
-        weights = 2.0 ** (np.arange(len(self._levels)) % 52)
-        near = (member * weights) @ (1 - self._far).T
-        within = cost <= best[:, None] + _CALL
-        company = np.ones_like(cost)
-        for arc in range(len(self.arcs)):
-            rows = np.flatnonzero(within[:, arc])
-            if rows.size > 1:
-                _, group, size = np.unique(near[rows, arc], return_inverse=True, return_counts=True)
-                company[rows, arc] = size[group]
-        return (cost + _CALL / company).argmin(axis=1)
 
     def _first_sight(self, queries: Sequence[Clique]) -> tuple[np.ndarray, np.ndarray]:
         """(query, arc): the cost if both parts were at hand, and whether they are."""
@@ -170,12 +176,14 @@ class Cuts:
 
     def _cost_of_parts(self, query: Clique, arc: int) -> float:
         separator = self.arcs[arc].separator
-        near, far = self.parts(query, arc)
+        far = self.arcs[arc].far
+        beyond = [a for a in query if a in far]
+        near = [a for a in query if a not in far]
         cost = 0.0
         if sum(a not in separator for a in near) > 1:
             cost += self._judge(tuple(sorted({*near, *separator})))[0]
-        if len(far) > 1:
-            cost += self._judge(tuple(sorted({*far, *separator})))[0]
+        if len(beyond) > 1:
+            cost += self._judge(tuple(sorted({*beyond, *separator})))[0]
         return cost
 
 

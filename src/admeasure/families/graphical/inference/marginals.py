@@ -5,19 +5,20 @@ a separator S of the tree: with q1 on the near side and q2 beyond,
 
     p(q1, q2) = sum over S of p(q1, S) p(q2 | S).
 
-All queries with the same near part and the same cut share one matrix product; very many pairs are
-answered in one pass over the tree (`all_pairs`), and triples whose cuts are dear from the node
-where their branches meet (`branches`). Conditional tables p(a | S) for each directed edge are kept,
-up to `tuning.CONDITIONAL_CELLS` while a call is answered and `tuning.LASTING_CELLS` until the next
-one, and so are projections and near parts, up to `_KEPT_CELLS`; no intermediate table exceeds
-`limit_cells`.
+Attributes of the query in S are kept, the others of S are summed out. Both tables have a row for
+each cell of S, whatever is kept, so that one serves many queries and few need their axes moved
+(`row_products`). Very many pairs are answered in one pass over the tree (`all_pairs`), and triples
+whose cuts are dear from the node where their branches meet (`branches`). Conditional tables
+p(a | S) for each directed edge are kept, up to `tuning.CONDITIONAL_CELLS` while a call is answered
+and `tuning.LASTING_CELLS` until the next one, and so are projections and near parts, up to
+`_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -28,7 +29,8 @@ from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.all_pairs import AllPairs
 from admeasure.families.graphical.inference.branches import Branches, ContractionPath
 from admeasure.families.graphical.inference.calibration import Beliefs
-from admeasure.families.graphical.inference.cuts import Arc, Cuts
+from admeasure.families.graphical.inference.cuts import Arc, Cut, Cuts
+from admeasure.families.graphical.inference.row_products import summed_products
 from admeasure.families.graphical.inference.tables import divide_rows, sum_axis
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of, megabytes_of
 
@@ -109,36 +111,26 @@ class Marginals:
         if not across:
             return [answer for answer in answers if answer is not None]
         arcs = self._cuts.best([queries[p] for p in across])
-        groups: dict[tuple[Clique, int], list[tuple[int, Clique]]] = {}
+        cuts: dict[Cut, list[int]] = {}
         for position, arc in zip(across, arcs, strict=True):
             path = self._branched(queries[position])
-            if path is not None:
+            if path is None:
+                cuts.setdefault(self._cuts.at(queries[position], arc), []).append(position)
+            else:
                 answers[position] = self._along(path)
-                continue
-            near, far = self._cuts.parts(queries[position], arc)
-            groups.setdefault((near, arc), []).append((position, far))
-        for (near, arc), members in self._portions(groups):
-            # One matrix product for all queries with this near part and this cut.
+        side, left = None, np.empty(0)
+        # Tables of an attribute are made from each other, and may go when those of the next come.
+        for cut in sorted(cuts, key=lambda cut: (cut.alone, cut.side, cut.beyond)):
+            found = [queries[position] for position in cuts[cut]]
             try:
-                found = self._cut(near, arc, members)
+                if cut.side != side:
+                    left, side = self._counts(cut), cut.side
+                tables = [_sorted_axes(*table) for table in self._across(left, cut, found)]
             except ResourceError:
-                found = [(k, self._answer_in_halves(queries[k])) for k, _ in members]
-            for position, table in found:
+                tables = [self._answer_in_halves(query) for query in found]
+            for position, table in zip(cuts[cut], tables, strict=True):
                 answers[position] = table
         return [answer for answer in answers if answer is not None]
-
-    def _portions(
-        self, groups: Mapping[tuple[Clique, int], list[tuple[int, Clique]]]
-    ) -> Iterator[tuple[tuple[Clique, int], list[tuple[int, Clique]]]]:
-        """The groups; of a large tree their members one by one, in the order of what lies beyond
-        the cut: an attribute's conditional tables are made from each other, and may go when those
-        of the next attribute come."""
-        if self._cells <= tuning.APART_CELLS:
-            yield from groups.items()
-            return
-        apart = ((far, arc, near, k) for (near, arc), ms in groups.items() for k, far in ms)
-        for far, arc, near, k in sorted(apart):
-            yield (near, arc), [(k, far)]
 
     def _branched(self, query: Clique) -> ContractionPath | None:
         """How to answer from the node where the query's branches meet, where cuts are dearer."""
@@ -215,23 +207,29 @@ class Marginals:
         if self._home(query) is not None:
             return self._inside(query)
         [arc] = self._cuts.best([query])
-        near, far = self._cuts.parts(query, arc)
-        [(_, table)] = self._cut(near, arc, [(0, far)])
+        cut = self._cuts.at(query, arc)
+        [(table, order)] = self._across(self._counts(cut), cut, [query])
+        table = _sorted_axes(table, order)
         self._keep(query, table)
         return table
 
-    def _near_part(self, near: Clique, arc: int, order: Sequence[int]) -> np.ndarray:
-        """Expected counts of near ∪ S with axes in the given order."""
-        separator = self._arcs[arc].separator
-        own = [a for a in near if a not in separator]
-        union = tuple(sorted({*near, *separator}))
-        if len(own) == 1 and self._home(union) is None:
-            table = self._conditional(arc ^ 1, own[0]) * self._inside(separator).reshape(-1, 1)
-            table = table.reshape([self._levels[a] for a in (*separator, *own)])
-            union = (*separator, *own)
-        else:
-            table = self._joint(union)
-        return table.transpose([union.index(a) for a in order])
+    def _counts(self, cut: Cut) -> np.ndarray:
+        """Expected counts of the part before the cut with S, as (cells of S, cells of the part)."""
+        separator = self._arcs[cut.arc].separator
+        union = tuple(sorted({*cut.part, *separator}))
+        self._check(cells_of(self._levels, union))
+        if len(cut.part) == 1 and self._home(union) is None:
+            given = self._conditional(cut.arc ^ 1, cut.part[0])
+            return given * self._inside(separator).reshape(-1, 1)
+        table = self._joint(union).transpose([union.index(a) for a in (*separator, *cut.part)])
+        return table.reshape(cells_of(self._levels, separator), -1)
+
+    def _given(self, cut: Cut) -> np.ndarray:
+        """p(beyond | S), as (cells of S, cells of what is beyond)."""
+        if len(cut.beyond) == 1:
+            return self._conditional(cut.arc, cut.beyond[0])
+        weight = self._inside(self._arcs[cut.arc].separator)
+        return divide_rows(self._counts(cut.reversed()).reshape(*weight.shape, -1), weight)
 
     def _conditional(self, arc: int, attribute: int) -> np.ndarray:
         """p(attribute | S) for one attribute beyond the arc, as (cells of S, levels)."""
@@ -245,18 +243,9 @@ class Marginals:
         if onward is None:
             joint = self._inside(order)
         else:
-            shared, own, rest = self._sides(separator, onward)
-            if rest:
-                # As in a cut, but the attribute stays last.
-                self._check(cells_of(self._levels, order))
-                left = self._near_matrix(separator, onward)
-                right = self._far_part(onward, (attribute,), [*shared, *rest])
-                joint = left @ right.reshape(len(left), -1, self._levels[attribute])
-                del left, right
-                order = (*shared, *own, attribute)
-                joint = joint.reshape(self._shape(order))
-            else:
-                [(_, joint)] = self._cut(separator, onward, [(0, (attribute,))])
+            own = tuple(a for a in separator if a not in self._arcs[onward].separator)
+            cut = Cut(onward, own, (attribute,))
+            [(joint, order)] = self._across(self._counts(cut), cut, [order])
         joint = joint.transpose([order.index(a) for a in (*separator, attribute)])
         self._drop_conditionals(tuning.CONDITIONAL_CELLS - joint.size)
         table = divide_rows(joint, self._inside(separator))
@@ -271,92 +260,22 @@ class Marginals:
             oldest = next(iter(self._conditionals))
             self._conditional_cells -= self._conditionals.pop(oldest).size
 
-    def _cut(
-        self, near: Clique, arc: int, members: list[tuple[int, Clique]]
-    ) -> list[tuple[int, np.ndarray]]:
-        """p(near, far) for every member's far part, attributes sorted."""
-        shared, own, rest = self._sides(near, arc)
-        for _, part in members:
-            self._check(cells_of(self._levels, {*near, *part}))
-        if not rest:
-            # Nothing is summed out: one product of tables that broadcast.
-            plain = self._near_part(near, arc, near)
-            return [(k, self._spread_product(near, plain, arc, part)) for k, part in members]
-        left = self._near_matrix(near, arc)
-        batch, rows, inner = left.shape
-        answers = []
-        for k, part in members:
-            right = self._far_part(arc, part, [*shared, *rest]).reshape(batch, inner, -1)
-            if shared or len(part) > 1:
-                answers.append((k, self._sorted_axes(left @ right, (*shared, *own, *part))))
-                continue
-            # The far attribute's place in the order decides how to write the product, so that
-            # the answer comes out sorted without a copy.
-            lower = cells_of(self._levels, [a for a in near if a < min(part)])
-            if lower == rows:
-                product = left[0] @ right[0]
-            elif lower == 1:
-                product = right[0].T @ left[0].T
-            else:
-                upper = left[0].reshape(lower, -1, inner)
-                product = right[0].T @ upper.transpose(0, 2, 1)
-            answers.append((k, product.reshape(self._shape(sorted((*near, *part))))))
-        return answers
-
-    def _sides(self, near: Clique, arc: int) -> tuple[list[int], list[int], list[int]]:
-        """Attributes of the near part in the separator, those beside it, and the separator's
-        others, which are summed out."""
-        separator = self._arcs[arc].separator
-        return (
-            [a for a in near if a in separator],
-            [a for a in near if a not in separator],
-            [a for a in separator if a not in near],
-        )
-
-    def _near_matrix(self, near: Clique, arc: int) -> np.ndarray:
-        """Expected counts of near ∪ S, one axis for each of the sides."""
-        sides = self._sides(near, arc)
-        self._check(cells_of(self._levels, {*near, *self._arcs[arc].separator}))
-        table = self._near_part(near, arc, [a for side in sides for a in side])
-        shape = [cells_of(self._levels, side) for side in sides]
-        return np.ascontiguousarray(table).reshape(shape)
-
-    def _shape(self, attributes: Iterable[int]) -> list[int]:
-        return [self._levels[a] for a in attributes]
-
-    def _sorted_axes(self, table: np.ndarray, order: Sequence[int]) -> np.ndarray:
-        """A table whose axes are in the given order, sorted."""
-        query = sorted(order)
-        table = table.reshape(self._shape(order))
-        return np.ascontiguousarray(table.transpose([order.index(a) for a in query]))
-
-    def _spread_product(self, near: Clique, left: np.ndarray, arc: int, part: Clique) -> np.ndarray:
-        """p(near) p(far | S) where the near part holds all of S."""
-        separator = self._arcs[arc].separator
-        order = (*separator, *part)
-        right = self._far_part(arc, part, list(separator)).reshape(self._shape(order))
-        right = right.transpose([order.index(a) for a in sorted(order)])
-        query = sorted((*near, *part))
-        left = left.reshape([self._levels[a] if a in near else 1 for a in query])
-        right = right.reshape([self._levels[a] if a in order else 1 for a in query])
-        return np.multiply(left, right, order="C")
-
-    def _far_part(self, arc: int, part: Clique, order: list[int]) -> np.ndarray:
-        """p(far part | S) as (cells of S, cells of the part), S in the given order."""
-        separator = self._arcs[arc].separator
-        if len(part) == 1:
-            table = self._conditional(arc, part[0])
-        else:
-            union = tuple(sorted({*part, *separator}))
-            self._check(cells_of(self._levels, union))
-            joint = self._joint(union).transpose([union.index(a) for a in (*separator, *part)])
-            joint = joint.reshape(*self._shape(separator), -1)
-            table = divide_rows(joint, self._inside(separator))
-        if tuple(order) == separator:
-            return table
-        perm = [separator.index(a) for a in order]
-        full = table.reshape(*self._shape(separator), -1).transpose(*perm, len(perm))
-        return np.ascontiguousarray(full).reshape(table.shape)
+    def _across(
+        self, left: np.ndarray, cut: Cut, queries: Sequence[Clique]
+    ) -> list[tuple[np.ndarray, Clique]]:
+        """Answers of queries with the same cut, from the counts before it, and the attributes of
+        their axes."""
+        for query in queries:
+            self._check(cells_of(self._levels, query))
+        separator = self._arcs[cut.arc].separator
+        keeps = [[i for i, a in enumerate(separator) if a in query] for query in queries]
+        shape = [self._levels[a] for a in separator]
+        tables = summed_products(left, self._given(cut), shape, keeps)
+        orders = [(*(separator[i] for i in kept), *cut.part, *cut.beyond) for kept in keeps]
+        return [
+            (table.reshape([self._levels[a] for a in order]), order)
+            for table, order in zip(tables, orders, strict=True)
+        ]
 
     def _check(self, cells: int) -> None:
         if cells > self._limit:
@@ -364,6 +283,11 @@ class Marginals:
                 f"A marginal needs an intermediate table of {megabytes_of(cells):.3g} MB, over the "
                 f"limit of {megabytes_of(self._limit):.3g} MB. Ask for fewer columns at once."
             )
+
+
+def _sorted_axes(table: np.ndarray, order: Clique) -> np.ndarray:
+    """A table whose axes are in the given order, sorted."""
+    return np.ascontiguousarray(table.transpose([order.index(a) for a in sorted(order)]))
 
 
 class _Part(Marginals):

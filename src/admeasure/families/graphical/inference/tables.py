@@ -33,7 +33,8 @@ class CliqueLayout:
 
 
 def sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
-    """The sum over one axis. Products with ones run several times faster than `numpy.sum`."""
+    """The sum over one axis. Products with ones, and `einsum` where the axis is short, run several
+    times faster than `numpy.sum`."""
     shape = table.shape
     n = shape[axis]
     kept = shape[:axis] + shape[axis + 1 :]
@@ -41,9 +42,8 @@ def sum_axis(table: np.ndarray, axis: int) -> np.ndarray:
     table = np.ascontiguousarray(table)
     if after == 1:
         return (table.reshape(-1, n) @ np.ones(n)).reshape(kept)
-    if after >= 4:
-        return (np.ones(n) @ table.reshape(-1, n, after)).reshape(kept)
-    return table.sum(axis=axis)
+    table = table.reshape(-1, n, after)
+    return (np.einsum("ijk->ik", table) if n < 8 else np.ones(n) @ table).reshape(kept)
 
 
 def summed_onto(table: np.ndarray, onto: tuple[int, ...]) -> np.ndarray:

@@ -32,10 +32,6 @@ IN_CACHE = 3.0
 CONDITIONAL_CELLS = 1 << 25
 """Of conditional tables, while a call is answered (256 MB). A larger one is held by itself."""
 
-APART_CELLS = 1 << 18
-"""In a tree of more cells, queries are answered in the order in which conditional tables can be
-dropped soonest, and not those together that share a product."""
-
 LASTING_CELLS = 1 << 20
 """Of those that are kept until the next call, which mostly needs few of them; and the model of a
 round is still held while that of the next round fills its own."""
