@@ -244,3 +244,11 @@ def test_what_is_taken_while_there_is_room_fits_all_together(structure, limit, d
         grown = tree.grown(taken)
         assert all(grown.contains(c) for c in [*cliques, *taken])
         assert grown.cells <= max(limit, tree.cells)
+
+
+def test_what_a_full_tree_holds_still_fits_and_no_bound_is_sought_for_it(monkeypatch):
+    """Columns and pairs inside nodes, where the limit is passed already."""
+    tree = JunctionTree.build((3,) * 6, [(0, 1), (1, 2), (3, 4)])
+    candidates = [(0,), (5,), (0, 1), (1, 2), (0, 2), (2, 3), (4, 5)]
+    monkeypatch.setattr(JunctionTree, "sizes_with", None)
+    assert Room(tree, candidates, 1.0).left().tolist() == [True] * 4 + [False] * 3

@@ -252,7 +252,7 @@ class JunctionTree:
         over = np.flatnonzero((sizes > limit_cells) | (limit_cells == math.inf))
         pairs = [i for i in over.tolist() if len(candidates[i]) == 2]
         if pairs and limit_cells < math.inf:
-            gain = self._carried[*np.transpose([candidates[i] for i in pairs])]
+            gain = self.gains[*np.transpose([candidates[i] for i in pairs])]
             sizes[pairs] = self.cells + np.where(np.isinf(gain), own[pairs], gain)
             over = over[sizes[over] > limit_cells]
             over = over if triangulate else np.setdiff1d(over, pairs)
@@ -273,9 +273,9 @@ class JunctionTree:
         return member
 
     @cached_property
-    def _carried(self) -> np.ndarray:
+    def gains(self) -> np.ndarray:
         """(a, b): the cells that the tree gains where one of the two is carried to the nearest node
-        of the other, whichever is less; infinite where no way leads from one to the other."""
+        of the other, whichever is less; none in one node, infinite where no way leads there."""
         more = np.array(self.levels, dtype=float) - 1
         cells = [float(cells_of(self.levels, node)) for node in self.nodes]
         gained = np.full((len(self.nodes), len(self.levels)), math.inf)
@@ -299,16 +299,18 @@ class JunctionTree:
         group = list(range(len(self.nodes)))
         for edge in self.edges:
             group[edge.child] = group[edge.parent] if edge.separator else edge.child
-        return [[k for k, g in enumerate(group) if g == root] for root in sorted(set(group))]
+        found: dict[int, list[int]] = {root: [] for root in sorted(set(group))}
+        for k, root in enumerate(group):
+            found[root].append(k)
+        return list(found.values())
 
     @cached_property
     def _neighbours(self) -> list[list[int]]:
         """Nodes that share attributes, by node."""
         neighbours: list[list[int]] = [[] for _ in self.nodes]
-        for edge in self.edges:
-            if edge.separator:
-                neighbours[edge.parent].append(edge.child)
-                neighbours[edge.child].append(edge.parent)
+        for edge in filter(lambda edge: edge.separator, self.edges):
+            neighbours[edge.parent].append(edge.child)
+            neighbours[edge.child].append(edge.parent)
         return neighbours
 
     def _carriers(self, attribute: int) -> np.ndarray:
@@ -362,9 +364,7 @@ class JunctionTree:
         return np.where(touched > 1, total + joined, total)
 
     def _path_extended(self, clique: Clique) -> JunctionTree:
-        member = np.zeros((1, len(self.levels)))
-        member[0, list(clique)] = 1.0
-        hosts = self._host_sizes(member)[0]
+        hosts = self._host_sizes(self._member([clique]))[0]
         nodes = [set(node) for node in self.nodes]
         for component in self._components:
             host = min(component, key=lambda k: hosts[k])

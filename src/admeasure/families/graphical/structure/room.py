@@ -22,17 +22,26 @@ class Room:
         self._own = np.array([cells_of(levels, c) for c in candidates], dtype=float)
         largest = [max((levels[a] for a in c), default=1) for c in candidates]
         self._spread = self._own / np.array(largest, dtype=float)
+        sizes = np.array([len(c) for c in candidates])
+        self._pairs, self._others = np.flatnonzero(sizes == 2), np.flatnonzero(sizes != 2)
+        ends = [candidates[i] for i in self._pairs.tolist()]
+        self._ends = np.array(ends, dtype=np.intp).reshape(-1, 2)
 
     def left(self) -> np.ndarray:
         """For each candidate, whether the tree stays within the limit with it, or holds it."""
         # All nodes grown by all attributes but the largest: most often there is room for that.
         fits = (self._own + self._tree.cells * self._spread) * (1 + 1e-12) <= self._limit
-        unsure = np.flatnonzero(~fits)
-        if unsure.size:
-            some = [self._candidates[i] for i in unsure.tolist()]
-            sizes = self._tree.sizes_with(some, self._limit, triangulate=False)
-            held = [self._tree.contains(clique) for clique in some]
-            fits[unsure] = (sizes <= self._limit) | held
+        if fits.all():
+            return fits
+        gain = self._tree.gains[self._ends[:, 0], self._ends[:, 1]]
+        sizes = self._tree.cells + np.where(np.isinf(gain), self._own[self._pairs], gain)
+        fits[self._pairs] |= (sizes * (1 + 1e-12) <= self._limit) | (gain == 0)
+        others = [i for i in self._others.tolist() if not fits[i]]
+        large = [i for i in others if not self._tree.contains(self._candidates[i])]
+        fits[others] = True
+        if large:
+            some = [self._candidates[i] for i in large]
+            fits[large] = self._tree.sizes_with(some, self._limit, triangulate=False) <= self._limit
         return fits
 
     def take(self, place: int) -> None:
