@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import admeasure
 from admeasure.auditing.replay import NeighbourComparison, compare
 from admeasure.mechanisms import build
 from admeasure.planning import bought
 from admeasure.planning.mechanism import Mechanism, Outcome
+from admeasure.privacy.book import Book
+from admeasure.privacy.journal import without_values
 from admeasure.privacy.noise import SeededNoise
+from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.sources.open import open_to_buy
 from admeasure.unit import Neighbours
@@ -132,3 +139,39 @@ def stopping(heard: list[dict[str, Any]], at: int) -> Callable[[dict[str, Any]],
             raise KeyboardInterrupt
 
     return stop
+
+
+def planned_and_paid(schema: Schema, table: dict[str, Any]) -> tuple[str, ...]:
+    """A plan names every charge of the run with its scale of noise, and the run makes just those.
+    The notes of the plan."""
+    mechanism = build("independent", {})
+    made = admeasure.plan(schema, **asked(mechanism=mechanism))
+    release = admeasure.fit(table, schema, **asked(mechanism=mechanism, seed=1))
+    planned: Counter[str] = Counter()
+    for item in made.plan.items:
+        planned[str(item.cost.rho)] += item.times
+    results = [e for e in release.log if e["event"] != "intent"]
+    assert Counter(e["rho"] for e in results) == planned
+    assert {e["sigma"] for e in results} == {item.sigma for item in made.plan.items}
+    return tuple(made.plan.notes)
+
+
+def stopped_and_resumed(
+    schema: Schema, table: dict[str, Any], folder: Path, stop_at: int
+) -> list[str]:
+    """A run that is stopped after so many results goes on with what it bought, and its book is
+    charged once. The digests of what was bought."""
+    Book.create(folder / "book.db", "stays", epsilon=1, delta=1e-6)
+    run = asked(
+        mechanism=build("mst", {}),
+        out=folder / "out",
+        charge_to=ChargeTo(folder / "book.db", "stays"),
+    )
+    heard: list[dict[str, Any]] = []
+    with pytest.raises(KeyboardInterrupt):
+        admeasure.fit(table, schema, **run, listeners=(stopping(heard, stop_at),))
+    release = admeasure.fit(table, schema, **run, resume=True)
+    first = [without_values(e)["sha256"] for e in heard if e["event"] == "statistic"]
+    assert first == [e["sha256"] for e in release.log if e["event"] == "statistic"]
+    assert Book.open(folder / "book.db").account("stays").left.rho == 0
+    return first

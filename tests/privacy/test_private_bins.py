@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +19,6 @@ from admeasure.mechanisms import build
 from admeasure.planning import bought
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
-from admeasure.privacy.journal import without_values
 from admeasure.privacy.recoded import Recoded
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
@@ -30,7 +28,14 @@ from admeasure.schema.private_bins import cut
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
-from bought_domains import HEADER, asked, neighbours_agree, small, stopping
+from bought_domains import (
+    HEADER,
+    asked,
+    neighbours_agree,
+    planned_and_paid,
+    small,
+    stopped_and_resumed,
+)
 
 TEXT = (
     HEADER
@@ -182,35 +187,12 @@ def test_a_fit_finds_bins_charges_for_them_and_releases_a_schema_that_has_them(n
 
 
 def test_a_plan_says_what_the_bins_cost_and_the_run_pays_just_that():
-    made = admeasure.plan(OPEN, workload="all-2way", epsilon=1, delta=1e-6, mechanism="independent")
-    release = admeasure.fit(
-        frame(500, 2), OPEN, **asked(mechanism=build("independent", {}), seed=1)
-    )
-    planned = Counter({str(item.cost.rho): 0 for item in made.plan.items})
-    for item in made.plan.items:
-        planned[str(item.cost.rho)] += item.times
-    results = [e for e in release.log if e["event"] != "intent"]
-    assert Counter(e["rho"] for e in results) == planned
-    assert {e["sigma"] for e in results} == {item.sigma for item in made.plan.items}
+    planned_and_paid(OPEN, frame(500, 2))
 
 
 def test_a_run_that_was_killed_after_its_bins_were_bought_goes_on_with_the_same_bins(tmp_path):
-    Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
-    run = asked(
-        mechanism=build("mst", {}),
-        out=tmp_path / "out",
-        charge_to=ChargeTo(tmp_path / "book.db", "stays"),
-    )
-    heard: list[dict[str, Any]] = []
-    stop = stopping(heard, 4)  # three columns' bins, and the first measurement on them
-    with pytest.raises(KeyboardInterrupt):
-        admeasure.fit(frame(2000, 4), OPEN, **run, listeners=(stop,))
-    release = admeasure.fit(frame(2000, 4), OPEN, **run, resume=True)
-    first = [without_values(e)["sha256"] for e in heard if e["event"] == "statistic"]
-    in_release = [e["sha256"] for e in release.log if e["event"] == "statistic"]
-    assert first == in_release
-    assert len(in_release) == 3
-    assert Book.open(tmp_path / "book.db").account("stays").left.rho == 0
+    # three columns' bins, and the first measurement on them
+    assert len(stopped_and_resumed(OPEN, frame(2000, 4), tmp_path, stop_at=4)) == 3
 
 
 @pytest.mark.parametrize(

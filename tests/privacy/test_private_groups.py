@@ -3,7 +3,6 @@ questions about codes inside levels."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -21,7 +20,6 @@ from admeasure.planning import bought
 from admeasure.planning.groups import level_variances
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
-from admeasure.privacy.journal import without_values
 from admeasure.privacy.recoded import Recoded
 from admeasure.release import Release
 from admeasure.request import ChargeTo
@@ -30,7 +28,14 @@ from admeasure.schema.categorical import StringColumn
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
-from bought_domains import HEADER, asked, neighbours_agree, small, stopping
+from bought_domains import (
+    HEADER,
+    asked,
+    neighbours_agree,
+    planned_and_paid,
+    small,
+    stopped_and_resumed,
+)
 
 CODES = [f"{chapter}{block}{code}" for chapter in "AB" for block in "012" for code in "01234"]
 GROUPS = {code: code[:2] for code in CODES} | {code[:2]: code[0] for code in CODES}
@@ -117,34 +122,12 @@ def test_a_fit_finds_levels_charges_for_them_and_releases_a_schema_that_has_them
 
 
 def test_a_plan_says_what_the_levels_cost_and_the_run_pays_just_that():
-    made = admeasure.plan(OPEN, workload="all-2way", epsilon=1, delta=1e-6, mechanism="independent")
-    release = admeasure.fit(
-        frame(500, 2), OPEN, **asked(mechanism=build("independent", {}), seed=1)
-    )
-    planned = Counter({str(item.cost.rho): 0 for item in made.plan.items})
-    for item in made.plan.items:
-        planned[str(item.cost.rho)] += item.times
-    results = [e for e in release.log if e["event"] != "intent"]
-    assert Counter(e["rho"] for e in results) == planned
-    assert {e["sigma"] for e in results} == {item.sigma for item in made.plan.items}
-    assert any("levels_of" in line for line in made.plan.notes)
+    notes = planned_and_paid(OPEN, frame(500, 2))
+    assert any("levels_of" in line for line in notes)
 
 
 def test_a_run_that_was_killed_after_its_levels_were_bought_goes_on_with_the_same(tmp_path):
-    Book.create(tmp_path / "book.db", "stays", epsilon=1, delta=1e-6)
-    run = asked(
-        mechanism=build("mst", {}),
-        out=tmp_path / "out",
-        charge_to=ChargeTo(tmp_path / "book.db", "stays"),
-    )
-    heard: list[dict[str, Any]] = []
-    with pytest.raises(KeyboardInterrupt):
-        admeasure.fit(frame(2000, 4), OPEN, **run, listeners=(stopping(heard, 2),))
-    release = admeasure.fit(frame(2000, 4), OPEN, **run, resume=True)
-    first = [without_values(e)["sha256"] for e in heard if e["event"] == "statistic"]
-    assert first == [e["sha256"] for e in release.log if e["event"] == "statistic"]
-    assert len(first) == 1
-    assert Book.open(tmp_path / "book.db").account("stays").left.rho == 0
+    assert len(stopped_and_resumed(OPEN, frame(2000, 4), tmp_path, stop_at=2)) == 1
 
 
 def test_a_public_table_is_refused_before_anything_is_charged(tmp_path):
