@@ -16,7 +16,6 @@ from admeasure.privacy import convert
 from admeasure.privacy.convert import (
     delta_of,
     epsilon_of,
-    epsilon_of_loose,
     rho_of,
     rho_of_loose,
 )
@@ -108,9 +107,9 @@ def test_the_reference_value_of_the_tight_and_the_loose_form():
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS[2:])
-def test_the_loose_form_is_its_own_inverse_and_never_claims_more_than_the_tight_one(epsilon):
+def test_the_loose_form_has_its_epsilon_and_never_claims_more_than_the_tight_one(epsilon):
     rho = rho_of_loose(epsilon, 1e-9)
-    assert epsilon_of_loose(rho, 1e-9) == pytest.approx(epsilon, rel=1e-12)
+    assert rho + 2 * math.sqrt(rho * -math.log(1e-9)) == pytest.approx(epsilon, rel=1e-12)
     assert rho <= rho_of(epsilon, 1e-9)
 
 

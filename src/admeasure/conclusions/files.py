@@ -1,24 +1,4 @@
-"""Conclusions that must hold, and the file that states them.
-
-    [[conclusion]]
-    name = "more than a fifth work 40 hours or more"
-    share = {hours = {from = 40}}
-    above = 0.2                       # or below = …, or both
-
-    [[conclusion]]
-    name = "most women with a degree are employed"
-    share = {work = "employed"}
-    of = {sex = "female", education = "degree"}
-    above = 0.5
-
-    [[conclusion]]
-    name = "more women than men are retired"
-    larger = {sex = "female", work = "retired"}
-    than = {sex = "male", work = "retired"}
-
-    [[conclusion]]
-    name = "regions by size, the largest first"
-    ordering = [{region = "capital"}, {region = "south"}, {region = "north"}]
+"""Conclusions that must hold, and the file that states them (docs/how-to/report.md has its form).
 
 A group is a table of conditions as in a query file; all must hold. `{at_least = 2, of = {…}}` is
 the group of rows that meet at least so many of its conditions. Every conclusion is one or more

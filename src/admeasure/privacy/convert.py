@@ -115,12 +115,6 @@ def rho_of(epsilon: Number, delta: float) -> float:
     return rho
 
 
-def epsilon_of_loose(rho: Number, delta: float) -> float:
-    """rho + 2 sqrt(rho log(1/delta)) (Bun, Steinke 2016). Only to reproduce papers that use it."""
-    r, d = float(_at_least_zero("rho", rho)), _probability(delta)
-    return r + 2 * math.sqrt(r * -math.log(d))
-
-
 def rho_of_loose(epsilon: Number, delta: float) -> float:
     """The rho with rho + 2 sqrt(rho log(1/delta)) = epsilon. Only to reproduce papers that use it.
 

@@ -10,6 +10,7 @@ Nothing here reads data or spends budget: the caller adds the noise and has been
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -39,29 +40,32 @@ Floats = NDArray[np.float64]
 
 def discrete_laplace(bits: BitSource, scale: float, size: int) -> NDArray[np.int64]:
     """`size` draws y with probability proportional to exp(-|y| / scale), y any integer."""
-    out = np.empty(size, np.int64)
-    filled = 0
-    while filled < size:
-        proposals = _proposals(size - filled)
+
+    def draw(proposals: int) -> Floats:
         magnitude, negative = _laplace(bits, scale, proposals)
         # Zero has one sign only: without this it would count twice.
-        drawn = _signed(magnitude, negative, ~(negative & (magnitude == 0)))
-        take = min(len(drawn), size - filled)
-        out[filled : filled + take] = drawn[:take]
-        filled += take
-    return out
+        return _signed(magnitude, negative, ~(negative & (magnitude == 0)))
+
+    return _filled(size, draw)
 
 
 def discrete_gaussian(bits: BitSource, sigma: float, size: int) -> NDArray[np.int64]:
     """`size` draws y with probability proportional to exp(-y^2 / (2 sigma^2)), y any integer."""
+
+    def draw(proposals: int) -> Floats:
+        magnitude, negative = _laplace(bits, sigma, proposals)
+        accepted = _gaussian_accepts(bits, sigma, magnitude)
+        return _signed(magnitude, negative, accepted & ~(negative & (magnitude == 0)))
+
+    return _filled(size, draw)
+
+
+def _filled(size: int, draw: Callable[[int], Floats]) -> NDArray[np.int64]:
+    """The first `size` of independent draws, of which each part has those that were accepted."""
     out = np.empty(size, np.int64)
     filled = 0
     while filled < size:
-        proposals = _proposals(size - filled)
-        magnitude, negative = _laplace(bits, sigma, proposals)
-        accepted = _gaussian_accepts(bits, sigma, magnitude)
-        accepted &= ~(negative & (magnitude == 0))
-        drawn = _signed(magnitude, negative, accepted)
+        drawn = draw(_proposals(size - filled))
         take = min(len(drawn), size - filled)
         out[filled : filled + take] = drawn[:take]
         filled += take

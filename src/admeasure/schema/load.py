@@ -16,10 +16,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from admeasure.errors import SchemaError
-from admeasure.schema.beside import without_values
+from admeasure.schema.beside import with_tables, without_values
 from admeasure.schema.column import Part
 from admeasure.schema.model import LISTS, TYPES, Privacy, Schema, Table, repeated_names
-from admeasure.schema.public_table import with_tables
 from admeasure.schema.shorthand import written_out
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml, read_text

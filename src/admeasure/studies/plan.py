@@ -1,25 +1,4 @@
-"""What a study's file says, checked before anything runs.
-
-    [study]
-    epsilons = [0.1, 1.0]
-    seeds = 5                        # 0 to 4; or a list
-    workloads = ["all-2way", "mine.toml"]
-    delta = 1e-9                     # the rest may be left out; or "1/n^2" of the table's rows
-    conversion = "tight"             # of rho; or "loose", as in older papers
-    judge = "answers"                # the model's; or "rows": of as many synthetic rows
-    seconds = 600                    # limits of one job
-    megabytes = 2000
-
-    [[table]]
-    name = "adult"
-    data = "adult.csv"               # as `admeasure fit` takes it
-    schema = "schema.toml"
-    public = "other.csv"             # given to the mechanisms that learn from one
-    workloads = ["target:income:3way"]   # in place of the study's
-
-    [[mechanism]]
-    name = "aim"
-    options = {max-megabytes = [1, 10, 80]}   # a list is a grid
+"""What a study's file says (docs/how-to/studies.md has its form), checked before anything runs.
 
 Paths begin at the file's folder. Every combination is one job for each epsilon and each seed.
 Combinations that are the same run are one.

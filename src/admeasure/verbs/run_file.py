@@ -1,36 +1,5 @@
-"""`run`: one file for a run, from the table to what is published of it.
-
-    data = "people.csv"              # as `fit` takes it: a path, a glob or an address
-    schema = "schema.toml"
-    workload = "all-3way"            # a rule, or a file
-    out = "release"                  # the release's folder
-    public = "like-it.csv"           # what is not needed may be left out
-
-    [budget]
-    epsilon = 1.0
-    delta = 1e-9                     # the default
-    book = "budget.db"               # with the data set that is charged
-    dataset = "people"
-    certify = 0.05
-
-    [mechanism]
-    name = "aim-plus"                # chosen by public facts where it is left out
-    rounds = 20                      # and the mechanism's options
-
-    [limits]
-    megabytes = 4000
-    seconds = 3600
-
-    [rows]
-    file = "rows.csv"
-    rows = 10_000                    # as many as the table is believed to have, if not told
-
-    [answers]
-    queries = "questions.toml"
-    file = "answers.json"
-
-    [report]
-    file = "report.html"
+"""`run`: one file for a run, from the table to what is published of it; its form is in
+docs/how-to/pipelines.md.
 
 Paths begin at the file's folder. Everything is checked before anything is read or charged. The same
 file run again goes on where it was interrupted, makes what is missing, and charges nothing twice:

@@ -1,20 +1,5 @@
-"""The TOML form of a workload, and what every TOML file of the package has in common.
-
-    [[marginal]]
-    columns = ["age", "sex"]
-    weight = 2.0               # 1 where left out
-
-    [[threshold]]
-    columns = ["age", "sex", "race"]
-    at_least = 2
-
-or, in place of both, one rule for more marginals than are listed:
-
-    [all]
-    k = 3
-    columns = ["age", "sex", "race"]   # of the schema where left out
-    target = "age"                     # in all of them; none where left out
-    looked_at = 1                      # a sample of so many; by their number where left out
+"""The TOML form of a workload (docs/reference/workloads.md), and what all TOML files here have in
+common.
 
 What is written is read as the same, weights included. An error names the file and the table in it.
 """
