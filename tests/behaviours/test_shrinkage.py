@@ -12,7 +12,7 @@ from scipy import integrate, special
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical.estimation.estimate import Accuracy, estimate
-from admeasure.families.graphical.estimation.shrinkage import posterior_mean, shrunk
+from admeasure.families.graphical.estimation.shrinkage import Belief, shape_weights, shrunk
 from admeasure.families.graphical.estimation.statistics import Observation, combine
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.families.graphical.structure.zeros import Zeros
@@ -33,20 +33,31 @@ def moments(k: float, y: float, m: float) -> tuple[float, float]:
     return float(log_p), float(first / whole)
 
 
+SHAPES = 0.01 * 3200 ** (np.arange(15) / 14)
+
+
+def example(seed: int, columns: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What was seen of some columns of 7 levels, with noise of scale 1, and believed before."""
+    rng = np.random.default_rng(seed)
+    priors = [rng.gamma(1.0, 4.0, 7) + 0.05 for _ in range(columns)]
+    return [rng.gamma(0.4, p / 0.4) + rng.normal(size=7) for p in priors], priors
+
+
 @pytest.mark.parametrize("tau", [1.0, 12.5])
-@pytest.mark.parametrize(("centre", "strength"), [(0.05, 2.0), (0.2, 0.5)])
+@pytest.mark.parametrize(("centre", "given"), [(0.05, 2.0), (0.2, 0.5)])
 @pytest.mark.parametrize("seed", range(4))
-def test_posterior_means_are_those_of_brute_force(seed, centre, strength, tau):
+def test_posterior_means_are_those_of_brute_force(seed, centre, given, tau):
     """Cells are integrated numerically, for 15 shapes from 0.01 to 32 with log-normal weights. What
     shapes of less than a thousandth of the weight say may be left out."""
-    rng = np.random.default_rng(seed)
-    prior = rng.gamma(1.0, 4.0, 7) + 0.05
-    seen = rng.gamma(0.4, prior / 0.4) + rng.normal(size=7)
-    found = posterior_mean(seen * tau, prior * tau, tau, centre, strength) / tau
-    shapes = 0.01 * 3200 ** (np.arange(15) / 14)
+    (seen,), (prior,) = example(seed, 1)
+    belief = Belief(seen * tau, prior * tau, tau)
+    found = (
+        belief.mean(shape_weights(belief.evidence()[None], np.array([centre]), math.inf, given)[0])
+        / tau
+    )
     cells = list(zip(seen, prior, strict=True))
-    table = np.array([[moments(k, y, m) for y, m in cells] for k in shapes])
-    log_weight = table[:, :, 0].sum(1) - strength / 2 * np.log(shapes / centre) ** 2
+    table = np.array([[moments(k, y, m) for y, m in cells] for k in SHAPES])
+    log_weight = table[:, :, 0].sum(1) - given / 2 * np.log(SHAPES / centre) ** 2
     weight = np.exp(log_weight - log_weight.max())
     expected = (weight[:, None] * table[:, :, 1]).sum(0) / weight.sum()
     assert found == pytest.approx(expected, abs=0.003, rel=0.003)
@@ -55,13 +66,55 @@ def test_posterior_means_are_those_of_brute_force(seed, centre, strength, tau):
     assert np.abs(found - prior).max() > 0.1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_learn_from_each_other_what_brute_force_says(seed):
+    """Of three columns the joint posterior of their shapes and of the centre, summed over all
+    15 × 15 × 15 shapes and integrated over the centre."""
+    centres, around, given = np.array([0.05, 0.2, 0.02]), 4.0, 2.0
+    seen, priors = example(seed, 3)
+    cells = [list(zip(s, p, strict=True)) for s, p in zip(seen, priors, strict=True)]
+    evidence = np.array([[sum(moments(k, *c)[0] for c in t) for k in SHAPES] for t in cells])
+    off = np.linspace(-6, 6, 4001)  # of the log of the factor that all centres have
+    shapes = []
+    for e, centre in zip(evidence, centres, strict=True):
+        prior = np.exp(-given / 2 * (np.log(SHAPES / centre)[:, None] - off) ** 2)
+        shapes.append(np.exp(e - e.max())[:, None] * prior / prior.sum(axis=0))
+    density = np.exp(-around / 2 * off**2)
+    joint = integrate.simpson(np.einsum("ix,jx,kx,x->ijkx", *shapes, density), x=off, axis=-1)
+    joint /= joint.sum()
+    beliefs = [Belief(s, p, 1.0) for s, p in zip(seen, priors, strict=True)]
+    found = shape_weights(np.array([b.evidence() for b in beliefs]), centres, around, given)
+    for column in range(3):
+        expected = onto(joint, (column,))
+        assert found[column] / found[column].sum() == pytest.approx(expected, abs=0.002)
+
+
+def test_even_columns_are_shrunk_further_where_all_are_even():
+    """A column seen alike beside others, even ones and uneven ones; in a round it is all one."""
+    rows, tau = 400.0, 40.0
+    column = np.array([130.0, 60.0, 100.0, 110.0])
+    even = rows / 4 + tau * np.array([1, -1, 0.5, -0.5])
+    uneven = np.array([370.0, 20.0, 10.0, 0.0])
+    levels = [4] * 41
+    off = {}
+    for columns in ("alone", "together"):
+        for kind, other in (("even", even), ("uneven", uneven)):
+            tables = [column, *[other] * 40]
+            seen = [Observation((i,), t, tau) for i, t in enumerate(tables)]
+            _, posteriors = shrunk(levels, combine(levels, seen, ()), (), rows, {}, columns)
+            off[columns, kind] = np.abs(posteriors[0,].table - rows / 4).sum()
+    assert off["together", "even"] < 0.8 * off["together", "uneven"]
+    assert off["alone", "even"] == off["alone", "uneven"]
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
 def test_a_posterior_mean_lies_between_nothing_and_far_beyond_what_was_seen(scale):
     """From hardly any noise to nothing but noise: finite, not negative, and with hardly any noise
     what was measured."""
     seen = np.array([-3.0, 0.0, 0.2, 5.0, 40.0, 3e4, 1e7])
     prior = np.array([1e-12, 0.0, 1.0, 1e-3, 1e5, 7.0, 1e7])
-    found = posterior_mean(seen, prior, scale, 0.2, 0.5)
+    belief = Belief(seen, prior, scale)
+    found = belief.mean(shape_weights(belief.evidence()[None], np.array([0.2]), math.inf, 0.5)[0])
     assert np.isfinite(found).all()
     assert (found >= 0).all()
     assert found[1] == 0

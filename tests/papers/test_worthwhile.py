@@ -14,6 +14,7 @@ from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.loop import Budget, Round
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim_plus import AimPlus
+from admeasure.mechanisms.independent import Independent
 from admeasure.parts.worthwhile import (
     MOST_CELLS,
     STRETCH,
@@ -231,3 +232,29 @@ def test_rounds_are_judged_by_all_of_a_small_workload_and_by_part_of_a_large_one
     wide = Schema.coded("wide", {f"c{i:03}": 60 for i in range(100)})
     some = judged(wide.domain, parse_workload("all-2way", wide.domain))
     assert 0 < some.cells.sum() <= MOST_CELLS
+
+
+@pytest.mark.statistical
+def test_thin_tables_are_answered_no_worse_than_by_their_columns_alone(times):
+    """Columns that follow each other, a thousand rows. The ratio of the errors has a mean of about
+    0.925 and a standard deviation of 0.043 a seed (40 seeds): the mean of 10 is above 1 by chance
+    with a probability below 1e-6 (5.5 standard errors). It was 1.09."""
+    ratios = []
+    for seed in range(times(10, 40)):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(0, 4, (1000, 20))
+        for c in range(1, 20):
+            codes[:, c] = np.where(rng.random(1000) < 0.8, codes[:, c - 1], codes[:, c])
+        names = [f"c{i:02}" for i in range(20)]
+        schema = Schema.coded("toy", dict.fromkeys(names, 4))
+        source = MemorySource.from_codes({c: codes[:, i] for i, c in enumerate(names)}, schema)
+        workload = parse_workload("all-2way", schema.domain)
+        pairs = list(combinations(names, 2))
+        errors = []
+        for mechanism in (AimPlus(), Independent()):
+            curator = Curator(source, Ledger(Fraction(1, 1000)), SeededNoise(seed))
+            model = mechanism.run(curator, workload, ()).model
+            answers = zip(source.counts(pairs), model.marginals(pairs), strict=True)
+            errors.append(sum(float(np.abs(a / a.sum() - t / 1000).sum()) for t, a in answers))
+        ratios.append(errors[0] / errors[1])
+    assert np.mean(ratios) < 1

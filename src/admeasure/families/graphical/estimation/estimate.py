@@ -22,7 +22,7 @@ import numpy as np
 from admeasure.errors import UsageError
 from admeasure.families.graphical.estimation.dual import Dual
 from admeasure.families.graphical.estimation.lbfgs import minimise
-from admeasure.families.graphical.estimation.shrinkage import Posteriors, shrunk
+from admeasure.families.graphical.estimation.shrinkage import Learn, Posteriors, shrunk
 from admeasure.families.graphical.estimation.statistics import (
     Observation,
     combine,
@@ -41,6 +41,7 @@ class Accuracy:
     stops where it has fallen to this part of what it was at the start, if that is sooner; `slack`
     is kappa: smaller fits the measurements more closely and takes longer. `over`: the mean is over
     the cells of the maximal cliques, or of all that was measured, those inside larger ones as well.
+    `columns`: where effects are shrunk, how the shapes of columns are learned (`shrinkage.py`).
     """
 
     tolerance: float = 0.02
@@ -48,13 +49,14 @@ class Accuracy:
     slack: float = 0.1
     reduction: float = 0.0
     over: Literal["cliques", "measured"] = "cliques"
+    columns: Learn = "together"
 
 
 IN_LOOP = Accuracy(tolerance=0.1, iterations=60, slack=0.2, reduction=0.1)
 """Of a large table the noise is a small part of what a round learns; what to ask next does not
 depend on a model that is closer than that (docs/explanations/aim.md has errors with and
 without)."""
-IN_SHRUNK_LOOP = replace(IN_LOOP, tolerance=0.2, over="measured")
+IN_SHRUNK_LOOP = replace(IN_LOOP, tolerance=0.2, over="measured", columns="alone")
 """Of a small marginal inside large ones that were measured with much noise, the mean over the
 cliques' cells is below the tolerance from the start: it would be measured and not fitted, and
 measured again at twice the cost."""
@@ -111,7 +113,7 @@ def estimate(
         reference_sigma = float(np.median([s.sigma for s in statistics])) if statistics else 1.0
     posteriors: Posteriors = {}
     if known is not None:
-        statistics, posteriors = shrunk(levels, statistics, zeros, total, known)
+        statistics, posteriors = shrunk(levels, statistics, zeros, total, known, accuracy.columns)
     dual = Dual(tree, statistics, zeros, total, accuracy.slack / reference_sigma)
     first = dual.evaluate(dual.initial(start))
     distance = {"cliques": dual.distance, "measured": dual.distance_measured}[accuracy.over]

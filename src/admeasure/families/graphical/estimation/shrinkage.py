@@ -8,8 +8,10 @@ its possible levels, of a pair the product of its shrunk columns. In units of ta
 
 so one function of z for each k, I_k(z) = ∫ mu^(k-1) exp(-(mu - z)²/2) dmu, has all that is needed:
 the posterior mean I_{k+1} / I_k and the evidence b^k / Γ(k) exp(b²/2 - b y) I_k(z). k is one of
-`_SHAPES` and averaged over its posterior: weights that begin log-normal around `_CENTRE` and learn
-from all cells of a table.
+`_SHAPES` and averaged over its posterior: it is log-normal around a centre and learns from all
+cells of a table. Columns are alike in how uneven they are: in the fit of a release n k (n: levels)
+has one centre for all of them, unknown, log-normal itself and learned from all. In a round, where
+little of them is known yet, and for pairs the centre of k is fixed.
 
 The effect (`residuals.py`) of the posterior means takes the measured one's place; effects of three
 and more columns stay. Reads noisy measurements and public structure only: nothing is charged.
@@ -21,6 +23,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from typing import Literal
 
 import numpy as np
 
@@ -30,8 +34,11 @@ from admeasure.families.graphical.inference.tables import aligned, project
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 from admeasure.families.graphical.structure.zeros import Zeros
 
-_CENTRE = {1: (0.05, 2.0), 2: (0.1, 8.0)}
-"""For each order the centre of log k and its precision."""
+_ALONE, _TOGETHER, _PAIRS = (0.05, math.inf, 2.0), (0.2, 16.0, 0.5), (0.1, math.inf, 8.0)
+"""Where the centre of k lies for columns alone, that of n k for columns together, that of k for
+pairs; the precision of its log; and that of log k given the centre."""
+_OFFSETS = np.linspace(-12.0, 12.0, 25)
+"""Centres that are weighed, in standard deviations."""
 _KEPT = 0.02
 """A posterior is not computed anew while the variance of what was measured moved by less."""
 _SHAPES = np.geomspace(0.01, 32.0, 15)
@@ -42,13 +49,16 @@ _SMALLEST = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior means of one marginal, and the variance of the measurement behind them."""
+    """The posterior means of one marginal, the variance of the measurement behind them and the log
+    evidence of each shape."""
 
     table: np.ndarray
     variance: float
+    evidence: np.ndarray
 
 
 Posteriors = Mapping[Clique, Posterior]
+Learn = Literal["alone", "together"]
 
 
 def shrunk(
@@ -57,10 +67,12 @@ def shrunk(
     zeros: Sequence[Zeros],
     total: float,
     known: Posteriors,
+    columns: Learn = "together",
 ) -> tuple[tuple[CliqueStatistic, ...], Posteriors]:
     """The statistics with their effects of one and two columns shrunk, and the posteriors.
 
-    `known`: posteriors of an earlier call, used again where little was measured since.
+    `known`: posteriors of an earlier call, used again where little was measured since. `columns`:
+    whether shapes of columns are learned alone or together.
     """
     precision: dict[Clique, float] = {}
     for s in statistics:
@@ -69,20 +81,39 @@ def shrunk(
             precision[subset] = precision.get(subset, 0.0) + share
     weighted = said((s.clique, s.mean / s.sigma**2) for s in statistics)
     posteriors: dict[Clique, Posterior] = {}
-    for subset in closure(s.clique for s in statistics):
-        if len(subset) not in _CENTRE:
+    for size, sets in groupby(closure(s.clique for s in statistics), len):
+        if size > 2:
             break  # smaller sets come first
-        variance = 1.0 / precision[subset]
-        found = known.get(subset)
-        if found is None or abs(variance / found.variance - 1) > _KEPT:
-            prior = _prior(levels, subset, zeros, total, posteriors)
-            # What smaller sets say of the table is known better than from this measurement.
-            seen = prior + centred(weighted[subset] * variance - prior)
-            centre, strength = _CENTRE[len(subset)]
-            table = posterior_mean(seen, prior, math.sqrt(variance), centre, strength)
-            found = Posterior(table, variance)
-        posteriors[subset] = found
+        beliefs: dict[Clique, Belief] = {}
+        for subset in sets:
+            variance = 1.0 / precision[subset]
+            found = known.get(subset)
+            if found is None or abs(variance / found.variance - 1) > _KEPT:
+                prior = _prior(levels, subset, zeros, total, posteriors)
+                # What smaller sets say of the table is known better than from this measurement.
+                seen = prior + centred(weighted[subset] * variance - prior)
+                beliefs[subset] = Belief(seen, prior, math.sqrt(variance))
+                found = Posterior(prior, variance, beliefs[subset].evidence())
+            posteriors[subset] = found
+        alike = [c for c in posteriors if len(c) == size]
+        evidence = np.array([posteriors[c].evidence for c in alike])
+        weights = shape_weights(evidence, *_belief_of_shapes(levels, alike, columns))
+        for subset, weight in zip(alike, weights, strict=True):
+            if subset in beliefs:
+                table = beliefs[subset].mean(weight)
+                posteriors[subset] = replace(posteriors[subset], table=table)
     return tuple(_with_effects(s, posteriors, total) for s in statistics), posteriors
+
+
+def _belief_of_shapes(
+    levels: Sequence[int], alike: Sequence[Clique], columns: Learn
+) -> tuple[np.ndarray, float, float]:
+    """Of sets of one size the centre of each one's shape, and the two precisions."""
+    if len(alike[0]) == 1 and columns == "together":
+        centre, around, given = _TOGETHER
+        return centre / np.array([cells_of(levels, c) for c in alike]), around, given
+    centre, around, given = _ALONE if len(alike[0]) == 1 else _PAIRS
+    return np.full(len(alike), centre), around, given
 
 
 def _prior(
@@ -124,27 +155,54 @@ def _with_effects(
     return replace(statistic, mean=np.where(statistic.possible, table, 0.0))
 
 
-def posterior_mean(
-    seen: np.ndarray, prior: np.ndarray, tau: float, centre: float, strength: float
-) -> np.ndarray:
-    """E(mu | seen) cell by cell, one shape k for the table; 0 where `prior` is 0."""
-    open_ = prior > 0
-    y, m = seen[open_] / tau, np.maximum(prior[open_] / tau, _SMALLEST)
-    result = np.zeros_like(prior)
-    if not y.size:
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A marginal as it was seen, with noise of scale `tau`, beside what is believed beforehand."""
+
+    seen: np.ndarray
+    prior: np.ndarray
+    tau: float
+
+    def evidence(self) -> np.ndarray:
+        """log p(seen) for each shape, but for a constant."""
+        y, m = self._in_units()
+        return np.array([float(_log_evidence(i, y, m).sum()) for i in range(_SHAPES.size)])
+
+    def mean(self, weights: np.ndarray) -> np.ndarray:
+        """E(mu | seen) cell by cell, for shapes of these weights; 0 where `prior` is 0."""
+        result = np.zeros_like(self.prior)
+        y, m = self._in_units()
+        if y.size:
+            kept = np.where(weights < 1e-3 * weights.sum(), 0.0, weights)
+            kept /= kept.sum()
+            mean = sum(w * _mean(i, y - _SHAPES[i] / m) for i, w in enumerate(kept) if w)
+            result[self.prior > 0] = np.asarray(mean) * self.tau
         return result
-    log_weight = np.array(
-        [
-            float(_log_evidence(i, y, m).sum()) - strength / 2 * math.log(k / centre) ** 2
-            for i, k in enumerate(_SHAPES)
-        ]
-    )
+
+    def _in_units(self) -> tuple[np.ndarray, np.ndarray]:
+        """What was seen and believed of the cells that can occur, in units of tau."""
+        possible = self.prior > 0
+        prior = np.maximum(self.prior[possible] / self.tau, _SMALLEST)
+        return self.seen[possible] / self.tau, prior
+
+
+def shape_weights(
+    evidence: np.ndarray, centre: np.ndarray, around: float, given: float
+) -> np.ndarray:
+    """Of each table (row) the posterior weights of its shapes, but for a factor.
+
+    `evidence`: log p(table | shape). The centres of all tables are `centre` times one factor whose
+    log has the precision `around`; that of log k around a table's centre is `given`.
+    """
+    offsets = _OFFSETS if math.isfinite(around) else np.zeros(1)
+    centres = np.log(centre)[:, None] + offsets / math.sqrt(around)
+    prior = np.exp(-given / 2 * (np.log(_SHAPES) - centres[:, :, None]) ** 2)
+    prior /= prior.sum(axis=2, keepdims=True)  # table by centre by shape
+    likelihood = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    of_table = np.einsum("ts,tcs->tc", likelihood, prior)  # p(table | centre)
+    log_weight = np.log(of_table).sum(axis=0) - offsets**2 / 2
     weight = np.exp(log_weight - log_weight.max())
-    weight[weight < 1e-3 * weight.sum()] = 0.0
-    weight /= weight.sum()
-    mean = sum(w * _mean(i, y - _SHAPES[i] / m) for i, w in enumerate(weight) if w)
-    result[open_] = np.asarray(mean) * tau
-    return result
+    return likelihood * np.einsum("tc,tcs->ts", weight / of_table, prior)
 
 
 def _log_evidence(i: int, y: np.ndarray, m: np.ndarray) -> np.ndarray:
