@@ -4,6 +4,7 @@ numbers against Python's own reading of what was spelled, and all of them in fil
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import admeasure
 import spellings
+from admeasure.analyses import Mean
 from admeasure.domain import canonical
 from admeasure.errors import SchemaError
 from admeasure.schema import Refusal, Schema, values
 from admeasure.schema.check import check
+from admeasure.schema.clock import ClockForm
 from admeasure.schema.days import DateColumn
 from admeasure.schema.forms import THOUSANDS, DayForm, LetterForm, NumberForm
 from admeasure.sources.files.source import DuckDBSource
@@ -121,6 +125,111 @@ def test_a_number_is_read_as_it_was_spelled(number: float, decimal: str, thousan
         whole = text.lstrip("-").split(decimal)[0].split("e")[0]
         groups = whole.split(thousands)
         assert [len(g) for g in groups[1:]] == [3] * (len(groups) - 1)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(spellings.CLOCKS), times)
+def test_a_time_of_the_day_is_the_minutes_that_strptime_reads(form: str, time):
+    text = time.strftime(form)
+    minutes = 60 * time.hour + time.minute
+    assert ClockForm(form).standard(text) == str(minutes)
+    whole = datetime.time(time.hour, time.minute)
+    assert ClockForm(form).spelled(minutes) == whole.strftime(form)
+
+
+def test_times_of_the_list_are_read_as_strptime_reads_them_or_not_at_all():
+    """It reads besides: hours without their zero before digits, other digits and spaces."""
+    for form in spellings.CLOCKS:
+        for text in filter(None, spellings.TEXTS):
+            standard = ClockForm(form).standard(text)
+            try:
+                moment = datetime.datetime.strptime(text, form)
+            except ValueError:
+                assert standard is None, (form, text)
+                continue
+            assert standard in (None, str(60 * moment.hour + moment.minute)), (form, text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ('format = "%H"', "no time of the day"),
+        ('format = "%H:%M %p"', "no time of the day"),
+        ('format = "%I:%M"', "no time of the day"),
+        ('format = "%d/%m/%Y"', "`%d` in its format"),
+        ('format = "%H:%M:%M"', "%M twice"),
+        ('format = "%H:%M"\nthousands = ","', "both format and a spelling of numbers"),
+    ],
+)
+def test_a_format_that_is_no_time_of_the_day_says_why(fields: str, said: str):
+    with pytest.raises(SchemaError, match=re.escape(said)):
+        clock(f"{fields}\nminimum = 0\nmaximum = 1439")
+
+
+@pytest.mark.parametrize(
+    "bounds", ["minimum = 0\nmaximum = 1440", "edges = [-1, 60]", "enum = [9999]"]
+)
+def test_levels_of_times_are_minutes_of_the_day(bounds: str):
+    with pytest.raises(SchemaError, match="outside 0 to 1439"):
+        clock(f'format = "%H:%M"\n{bounds}')
+    with pytest.raises(SchemaError, match="without bounds"):
+        clock('format = "%H:%M"\nbins = "private"')
+
+
+def clock(fields: str) -> Schema:
+    head = '[table]\nname = "t"\n[privacy]\nunit = "person"\n[[column]]\nname = "at"\n'
+    return Schema.loads(f'{head}type = "integer"\n{fields}\n')
+
+
+def test_times_are_labelled_asked_for_stored_and_sampled_as_times(tmp_path: Path):
+    schema = clock('format = "%H:%M"\nminimum = 0\nmaximum = 1439\nbins = 24\nclamp = true')
+    column = schema.column("at")
+    assert column.labels[:2] == ("00:00 to 00:59", "01:00 to 01:59")
+    assert column.code_of("13:59") == 13
+    assert column.codes_of({"from": "08:00", "to": "09:59"}).tolist() == [8, 9]
+    table = {"at": ["08:30", "23:59", "00:00"] * 100}
+    release = admeasure.fit(
+        table, schema, workload="all-1way", epsilon=100, delta=1e-9, mechanism=admeasure.aim()
+    )
+    sampled = release.sample(300, seed=1)["at"]
+    assert {int(text[:2]) for text in sampled} == {0, 8, 23}
+    assert check({"at": list(sampled)}, schema) == []
+    found = release.mean("at")
+    true = (60 * 8 + 30 + 24 * 60 - 1) / 3
+    [inferred] = admeasure.infer(release, Mean("at"))
+    ends = (
+        (found.low, found.value, found.high),
+        (inferred.noise[0], inferred.value, inferred.noise[1]),
+    )
+    for low, value, high in ends:
+        assert low <= f"{int(true // 60):02}:{int(true % 60):02}" <= high
+        assert low <= value <= high
+
+
+def test_stored_times_are_read_as_their_texts_in_files_and_frames(tmp_path: Path):
+    import polars
+
+    schema = clock('format = "%H:%M:%S"\nminimum = 0\nmaximum = 1439\nbins = 24')
+    at = [datetime.time(8, 30), datetime.time(8, 59, 59), datetime.time(23, 0)]
+    frame = polars.DataFrame({"at": at})
+    frame.write_parquet(tmp_path / "t.parquet")
+    found = [
+        source.counts([("at",)])[0]
+        for source in (
+            MemorySource(frame, schema),
+            MemorySource(frame.to_pandas(), schema),
+            DuckDBSource(str(tmp_path / "t.parquet"), schema),
+        )
+    ]
+    for counts in found:
+        assert (counts[8], counts[23], counts.sum()) == (2, 1, 3)
+    texts = tmp_path / "last-year.csv"
+    texts.write_text("at\n" + "".join(f"{h}:{m:02}\n" for h in range(24) for m in range(60)))
+    public = admeasure.draft(str(tmp_path / "t.parquet"), public=texts)
+    assert 'type = "integer"\nminimum = 0\nmaximum = 1439\nbins = 24\nformat = "%H:%M"\n' in public
+    drafted = admeasure.draft(str(tmp_path / "t.parquet"))
+    filled = Schema.loads(drafted.replace('unit = "TODO"', 'unit = "person"'))
+    assert filled.column("at") == schema.column("at")
 
 
 @pytest.mark.parametrize(

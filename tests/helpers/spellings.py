@@ -33,6 +33,12 @@ MOMENTS = (
     "|2020-01-01 12:00-12:00|2020-01-01 11:59-12|2020-12-31 23:59:59.999999999+00:00|2020-01-01 "
     "|2020-06-01T00:00:00.000-00:00|2020-06-01 05:30+05:30|2020-06-01 05:29+05:30|2020-06-01 05:29-"
 )
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%H%M", "%H.%M", "%I:%M:%S%p", "%H:%M:%S.%f", "%Mm%Hh")
+TIMES = (
+    "13:45|9:05|09:5|24:00|23:59|00:00|0:0|1:45 PM|01:45 pm|12:00 AM|12:00 pm|13:00 PM|0:30 am"
+    "|13:45:30|13:45:60|1:02:03am|12:59:59PM|1345|905|0905|2400|13.45|7.5|13:45:30.5|45m13h|5m7h"
+    "|13:45 |13:60|-1:00|13:45:30.1234567|\u06613:45|13:45\n|0:00 xm|825"
+)
 NUMBERS = (
     "1,5|1.234|1.234,5|1,234.5|1 234|1'000|1'00|12.34|-1.000|1,000,000|,5|5,|.5,|1.2345|12,3e1|1_0"
     "|0.001|+1.000,25|1234,5|1.234.567|1,23,456|inf,|1\u00a0234|7,0|7.000|1\u202f000|1\u2019234|7"
@@ -43,7 +49,9 @@ WORDS = (
     "|I|ı|ſ|S|s|ǅ|ǆ|Ǆ|日本|\U0001f600|it's|IT'S|back\\SLASH|%|true|false|1|0|two\nlines|TWO\nLINES"
 )
 TEXTS = list(
-    dict.fromkeys(["", None, *(t for s in (DAYS, MOMENTS, NUMBERS, WORDS) for t in s.split("|"))])
+    dict.fromkeys(
+        ["", None, *(t for s in (DAYS, MOMENTS, TIMES, NUMBERS, WORDS) for t in s.split("|"))]
+    )
 )
 LISTED = ("Éa", "straße", "Σ", "k", "i", "s", "ǅ", "日本", "it's", "back\\slash", "two\nlines", "%")
 
@@ -92,6 +100,19 @@ def columns() -> list[Column]:
         )
         for i, one in enumerate(spelled)
     ]
+    times = [
+        IntegerColumn(
+            name=f"t{i}",
+            type="integer",
+            format=form,
+            minimum=0,
+            maximum=1439,
+            bins=720,
+            other=True,
+            missing_values=("00:00", "7.5"),
+        )
+        for i, form in enumerate(CLOCKS)
+    ]
     letters = [
         StringColumn(
             name=f"s{i}",
@@ -114,7 +135,7 @@ def columns() -> list[Column]:
         other=True,
         missing_values=("N/A", "-9"),
     )
-    return [*days, *numbers, *wholes, *letters, words]
+    return [*days, *numbers, *wholes, *times, *letters, words]
 
 
 def schema() -> Schema:

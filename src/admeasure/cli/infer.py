@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -151,8 +150,8 @@ def _of(one: Inferred) -> str:
     return f"{one.name} ({one.unit})" if one.unit and isinstance(one.value, float) else one.name
 
 
-def _shown(value: float | date) -> str:
-    return value.isoformat() if isinstance(value, date) else f"{value:,.5g}"
+def _shown(value: object) -> str:
+    return f"{value:,.5g}" if isinstance(value, float) else str(value)
 
 
 def _variable(text: str, option: str) -> Variable:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from admeasure.release.release import Release
 
 Value = Any
-"""A number or, of a column of dates, a date."""
+"""A number or, of a column of dates, a date; of times of the day their text."""
 CUTS = 64
 """A mean or a sum looks at no more cuts than this, evenly among the levels."""
 STAGE = 256
@@ -136,8 +136,8 @@ def _levels(release: Release, statistic: ColumnStatistic, column: Column) -> _Le
 def _written(
     column: Column, statistic: ColumnStatistic, value: float | None, low: float, high: float
 ) -> tuple[Value | None, Value, Value]:
-    """Days as dates, quantiles of whole numbers as such. A mean of days is a day."""
-    if column.type == "date":
+    """Days as dates, times of the day as such, quantiles of whole numbers as these."""
+    if column.span_unit and statistic.kind != "sum":
         ends = column.written(low, math.floor), column.written(high, math.ceil)
         return None if value is None else column.written(value), *ends
     if column.type == "integer" and statistic.kind == "quantile":

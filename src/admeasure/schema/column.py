@@ -206,8 +206,10 @@ class Column(Part):
         """The grid's numbers as values of this type."""
         return numbers
 
-    span_unit: ClassVar[str] = ""
-    """What the difference of two values is counted in, where that is not told by the values."""
+    @property
+    def span_unit(self) -> str:
+        """What the difference of two values is counted in, where the values do not tell."""
+        return ""
 
     def written(self, number: float, rounded: Callable[[float], int] = round) -> Any:
         """A number of the grid's scale, such as a mean, as a person writes it."""

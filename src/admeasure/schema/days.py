@@ -45,7 +45,9 @@ class DateColumn(WholeNumbers):
     def _show(self, ordinal: int) -> str:
         return values.day(ordinal).isoformat()
 
-    span_unit: ClassVar[str] = "days"
+    @property
+    def span_unit(self) -> str:
+        return "days"
 
     def written(
         self, number: float, rounded: Callable[[float], int] = round

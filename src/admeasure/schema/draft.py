@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from admeasure.errors import DataError
+from admeasure.schema.clock import STORED_TIMES, TIMES_OF_DAY
 from admeasure.schema.load import PLACEHOLDER
 from admeasure.schema.toml import FIELD_ORDER, toml_text, toml_value
 from admeasure.schema.values import quoted
@@ -25,7 +26,7 @@ _HEADER = """\
 # Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
 # Categories that no codebook lists: enum = "private" finds those that some hundred rows have.
 # Codes with a public hierarchy (diagnoses, occupations): levels_of = "codes.csv", code to group.
-# Times of the day have no type: list them (enum), or make hours of them in the table.
+# Times of the day (13:45): type = "integer", format = "%H:%M", which counts their minutes.
 # Where one {unit} may have several rows, add unit_column = "…" under [privacy]: the column that
 # tells whose row it is. It needs no [[column]].
 """
@@ -50,7 +51,10 @@ def draft(
     lines = [_HEADER.format(unit="person") + "[table]", f"name = {toml_text(name)}", ""]
     lines += ["[privacy]", f"unit = {_TODO}", ""]
     known = facts or {}
-    described = [(n, tuple(_described(known.get(n, {}), kind_of(kind)))) for n, kind in header]
+    described = [
+        (n, tuple(_described(known.get(n) or _stored_times(kind), kind_of(kind))))
+        for n, kind in header
+    ]
     for fields, group in groupby(described, key=itemgetter(1)):
         alike = [column for column, _ in group]
         is_filled = known and not any(PLACEHOLDER in field for field in fields)
@@ -59,6 +63,12 @@ def draft(
             listed = f"names = {toml_value(block)}" if len(block) > 1 else None
             lines += ["[[column]]", listed or f"name = {toml_text(block[0])}", *fields, ""]
     return "\n".join(lines)
+
+
+def _stored_times(storage: str) -> Mapping[str, Any]:
+    """What storage for times of the day says of a column; nothing of any other."""
+    is_time = storage.partition("(")[0].strip().lower() in ("time", "time_ns", "time64", "time32")
+    return {**TIMES_OF_DAY, "format": STORED_TIMES} if is_time else {}
 
 
 def _described(facts: Mapping[str, Any], stored: str) -> Iterator[str]:

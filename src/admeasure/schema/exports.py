@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from admeasure.schema.clock import ClockForm
 from admeasure.schema.column import Column
 from admeasure.schema.model import Schema
 from admeasure.schema.rows import other_text
@@ -51,12 +52,13 @@ def sdv_metadata(schema: Schema, columns: Sequence[str]) -> Document:
 
 
 def _field(column: Column) -> Document:
-    field: Document = {"name": column.name, "type": column.type}
+    kind = "time" if _is_clock(column) else column.type
+    field: Document = {"name": column.name, "type": kind}
     for free in ("title", "description"):
         field |= {free: getattr(column, free)} if getattr(column, free) else {}
     if getattr(column, "format", None):
         field["format"] = getattr(column, "format")  # noqa: B009 (of some kinds of columns)
-    if column.type in ("integer", "number"):
+    if kind in ("integer", "number"):
         own = {"decimalChar": getattr(column, "decimal", None)}
         own["groupChar"] = getattr(column, "thousands", None)
         field |= {key: value for key, value in own.items() if value}
@@ -77,11 +79,13 @@ def _constraints(column: Column) -> Document:
     for bound in ("minimum", "maximum"):
         value = getattr(column, bound, None)
         if value is not None:
-            limits[bound] = column.spelled(value) if column.type == "date" else value
+            spelled = column.type == "date" or _is_clock(column)
+            limits[bound] = column.spelled(value) if spelled else value
     if column.type == "string" and column.held is not None and not column.other:
         limits["enum"] = list(column.held)
     elif column.type == "integer" and getattr(column, "enum", None):
-        limits = {"enum": list(getattr(column, "enum", ()))}
+        listed = getattr(column, "enum", ())
+        limits = {"enum": list(map(column.spelled, listed) if _is_clock(column) else listed)}
     if column.missing_values is None and not column.other:
         limits["required"] = True
     return limits
@@ -91,6 +95,13 @@ def _sdv(column: Column) -> Document:
     if column.type == "integer" and getattr(column, "enum", None):
         return {"sdtype": "categorical"}
     found = dict(_SDV[column.type])
+    if _is_clock(column):
+        return {"sdtype": "categorical"}
     if column.type == "date" and getattr(column, "format", None):
         found["datetime_format"] = getattr(column, "format", "")
     return found
+
+
+def _is_clock(column: Column) -> bool:
+    """Whether rows have times of the day, as 13:45, where the column counts minutes."""
+    return isinstance(column.form, ClockForm)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 _MONTHS = "January February March April May June July August September October November December"
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
@@ -103,22 +103,31 @@ _UNSAFE = set("^[]\\%")
 
 def format_problems(form: str) -> Iterator[str]:
     """What is wrong with a format of days, as ends of the sentence "Column 'x' …"."""
-    pieces = re.findall(r"%.?|[^%]", form, re.DOTALL)
-    asked = [piece[1:] for piece in pieces if piece[0] == "%"]
-    unknown = [a for a in asked if a not in FIELDS]
-    known = " ".join(f"%{name}" for name in FIELDS)
-    if unknown:
-        hint = "; %d reads one digit as well as two" if unknown[0] in "-e#" else ""
-        yield f"has `%{unknown[0]}` in its format, which is not one of {known}{hint}"
+    yield from piece_problems(form, FIELDS)
+    asked = [piece[1:] for piece in re.findall(r"%.?", form, re.DOTALL)]
+    if not set(asked) <= set(FIELDS):
         return
-    again = sorted({a for a in asked if asked.count(a) > 1})
-    if again:
-        yield f"has %{again[0]} twice in its format. Write it once"
     for part, example in (("year", "%Y or %y"), ("month", "%m, %b or %B"), ("day", "%d")):
         count = sum(FIELDS[a].part == part for a in set(asked))
         if count != 1:
             how = "no" if not count else "more than one"
             yield f"has a format with {how} {part}. Write {example} once, as in %d/%m/%Y"
+
+
+def piece_problems(form: str, directives: Iterable[str]) -> Iterator[str]:
+    """What is wrong with the pieces of a format that may have these directives, likewise."""
+    pieces = re.findall(r"%.?|[^%]", form, re.DOTALL)
+    asked = [piece[1:] for piece in pieces if piece[0] == "%"]
+    known = list(directives)
+    unknown = [a for a in asked if a not in known]
+    if unknown:
+        hint = "; %d reads one digit as well as two" if unknown[0] in "-e#" else ""
+        listed = " ".join(f"%{name}" for name in known)
+        yield f"has `%{unknown[0]}` in its format, which is not one of {listed}{hint}"
+        return
+    again = sorted({a for a in asked if asked.count(a) > 1})
+    if again:
+        yield f"has %{again[0]} twice in its format. Write it once"
     odd = sorted({p for p in pieces if p in _UNSAFE or not p.isprintable()} - {"\u00a0", "\u202f"})
     if odd:
         yield f"has {odd[0]!r} in its format, which cannot be read. Leave it out"
@@ -140,40 +149,37 @@ def _is_letters(piece: str) -> bool:
 
 
 @dataclass(frozen=True)
-class DayForm:
-    """Days by a format such as `%d/%m/%Y`. Months, days and times may lack their first zero unless
-    digits follow at once. A time of day is read and left aside; it is spelled as midnight.
-
-    >>> form = DayForm("%d %b %y")
-    >>> form.standard("5 MAR 24"), form.spelled(datetime.date(2024, 3, 5))
-    ('2024-03-05', '05 Mar 24')
-    """
+class Formatted:
+    """Texts by a format of directives, of which some are captured. What one stands for may lack its
+    first zero unless digits follow at once."""
 
     format: str
 
+    captured: ClassVar[frozenset[str]]
+
     @cached_property
-    def _pieces(self) -> tuple[str, ...]:
+    def pieces(self) -> tuple[str, ...]:
         return tuple(re.findall(r"%.|[^%]", self.format, re.DOTALL))
 
     def _joined(self, *, simple: bool) -> str:
         made = []
-        for i, piece in enumerate(self._pieces):
+        for i, piece in enumerate(self.pieces):
             if piece[0] != "%":
                 made.append(piece if piece.isalnum() else f"[{piece}]")
                 continue
             field = FIELDS[piece[1]]
-            after = self._pieces[i + 1] if i + 1 < len(self._pieces) else ""
+            after = self.pieces[i + 1] if i + 1 < len(self.pieces) else ""
             digits_follow = after.isdigit() or (after[:1] == "%" and after[1] in "YymdHIMSf")
             shape = field.shape(digits_follow=digits_follow)
             if simple:
                 shape = field.simple.replace("1,", "") if digits_follow else field.simple
-                shape = f"({shape})" if field.part else shape
+                shape = f"({shape})" if piece[1] in self.captured else shape
             made.append(shape)
         return "".join(made)
 
     @cached_property
     def pattern(self) -> str:
-        """Texts of this form, but for days that a month does not have."""
+        """Texts of this form, but for what such texts cannot say (days that a month lacks)."""
         return self._joined(simple=False)
 
     @cached_property
@@ -184,24 +190,41 @@ class DayForm:
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The directives that are captured, in order."""
-        return tuple(p[1] for p in self._pieces if p[0] == "%" and FIELDS[p[1]].part)
+        return tuple(p[1] for p in self.pieces if p[0] == "%" and p[1] in self.captured)
 
     @cached_property
     def _compiled(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         return re.compile(self.pattern, re.ASCII), re.compile(self.parts, re.ASCII)
 
-    def standard(self, text: str) -> str | None:
+    def taken_apart(self, text: str) -> dict[str, str] | None:
+        """What the captured directives stand for in a text; None where it is not of this form."""
         whole, parts = self._compiled
         found = parts.fullmatch(text)
         if not found or not whole.fullmatch(text):
             return None
-        read: dict[str, str] = {}
-        for name, piece in zip(self.groups, found.groups(), strict=True):
-            read[FIELDS[name].part or ""] = _standard_part(name, piece)
+        return dict(zip(self.groups, found.groups(), strict=True))
+
+
+class DayForm(Formatted):
+    """Days by a format such as `%d/%m/%Y`. A time of day is read and left aside; it is spelled as
+    midnight.
+
+    >>> form = DayForm("%d %b %y")
+    >>> form.standard("5 MAR 24"), form.spelled(datetime.date(2024, 3, 5))
+    ('2024-03-05', '05 Mar 24')
+    """
+
+    captured: ClassVar[frozenset[str]] = frozenset(n for n, field in FIELDS.items() if field.part)
+
+    def standard(self, text: str) -> str | None:
+        found = self.taken_apart(text)
+        if found is None:
+            return None
+        read = {FIELDS[name].part: _standard_part(name, piece) for name, piece in found.items()}
         return f"{read['year']}-{read['month']}-{read['day']}"
 
     def spelled(self, value: datetime.date) -> str:
-        return "".join(_spelled_part(value, p[1]) if p[0] == "%" else p for p in self._pieces)
+        return "".join(_spelled_part(value, p[1]) if p[0] == "%" else p for p in self.pieces)
 
 
 def _standard_part(name: str, piece: str) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from admeasure.errors import SchemaError, UsageError
+from admeasure.schema.clock import STORED_TIMES, TIMES_OF_DAY
 from admeasure.schema.hierarchy import Hierarchy, hierarchy_problems
 from admeasure.schema.shorthand import read_hierarchy
 from admeasure.schema.values import date_from_text, integer_from_text, number_from_text, quoted
@@ -62,6 +63,8 @@ def _of_table_schema(document: Mapping[str, Any]) -> Facts:
 
 def _of_field(field: Mapping[str, Any], missing: Any) -> Fields:
     kind = _TYPES.get(str(field.get("type", "string")).lower(), "string")
+    if field.get("type") == "time":
+        return _of_times(field, missing)
     limits = field.get("constraints")
     limits = limits if isinstance(limits, Mapping) else {}
     found: Fields = {"type": kind}
@@ -80,6 +83,15 @@ def _of_field(field: Mapping[str, Any], missing: Any) -> Fields:
     for free in ("title", "description"):
         found |= {free: str(field[free])} if field.get(free) else {}
     if not limits.get("required") and isinstance(missing, list):
+        found["missing_values"] = [str(text) for text in missing if text != ""]
+    return found
+
+
+def _of_times(field: Mapping[str, Any], missing: Any) -> Fields:
+    """Times of the day; where no format is given they have seconds, as the specification says."""
+    spelling = str(field.get("format", ""))
+    found: Fields = {**TIMES_OF_DAY, "format": spelling if "%" in spelling else STORED_TIMES}
+    if isinstance(missing, list) and any(missing):
         found["missing_values"] = [str(text) for text in missing if text != ""]
     return found
 

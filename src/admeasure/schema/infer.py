@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from admeasure.schema.clock import CLOCKS, TIMES_OF_DAY, ClockForm
 from admeasure.schema.column import PRIVATE
 from admeasure.schema.forms import DayForm, Form, NumberForm
 from admeasure.schema.imports import Fields
@@ -73,7 +74,7 @@ def fields_of(values: Iterable[tuple[Any, int]]) -> Fields | None:
 def _typed(values: list[Any]) -> Fields | None:
     if not values:
         return None
-    for attempt in (_truths, _wholes, _numbers, _days, _categories):
+    for attempt in (_truths, _wholes, _numbers, _days, _times, _categories):
         found = attempt(values)
         if found is not None:
             return found
@@ -142,6 +143,14 @@ def _days(values: list[Any]) -> Fields | None:
         if read is not None:
             found = _between("date", min(read), max(read))
             return found | ({"format": form} if form is not None else {})
+    return None
+
+
+def _times(values: list[Any]) -> Fields | None:
+    texts = [v for v in values if isinstance(v, str)]
+    for form in CLOCKS if len(texts) == len(values) else ():
+        if _read(texts, ClockForm(form), integer_from_text) is not None:
+            return {**TIMES_OF_DAY, "format": form}
     return None
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from admeasure.schema.categorical import StringColumn
+from admeasure.schema.clock import CLOCKS, ClockForm
 from admeasure.schema.column import Column
-from admeasure.schema.forms import DayForm, NumberForm
+from admeasure.schema.forms import DayForm, Form, NumberForm
 from admeasure.schema.problems import Refusal, resolve
 from admeasure.schema.values import date_from_text, number_from_text, quoted
 
@@ -167,6 +168,8 @@ def _hint(column: Column, refusal: Refusal, texts: list[str]) -> str:
     match column.type:
         case "date":
             forms = [f'`format = "{f}"`' for f in FORMATS if _mostly(texts, DayForm(f), "date")]
+        case "integer" if any(_mostly(texts, ClockForm(f), "number") for f in CLOCKS):
+            forms = [f'`format = "{f}"`' for f in CLOCKS if _mostly(texts, ClockForm(f), "number")]
         case "integer" | "number":
             forms = [said for d, t, said in _GROUPS if _mostly(texts, NumberForm(d, t), "number")]
         case "boolean" if len(set(texts)) <= 4:
@@ -190,7 +193,7 @@ class _Unsigned:
         return re.sub(r"[,' ]", "", found[1]) if found else None
 
 
-def _mostly(texts: list[str], form: DayForm | NumberForm | _Unsigned, kind: str) -> bool:
+def _mostly(texts: list[str], form: Form | _Unsigned, kind: str) -> bool:
     """Whether a form reads nine of ten texts: the rest may be words for missing."""
     reader = date_from_text if kind == "date" else number_from_text
     read = [form.standard(text.strip(" ")) for text in texts]

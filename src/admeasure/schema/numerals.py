@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from admeasure.schema.column import Column
-from admeasure.schema.forms import NumberForm, number_form_problems
+from admeasure.schema.forms import Form, NumberForm, number_form_problems
 from admeasure.schema.grid import RealGrid
 
 MOST_DECIMALS = 15
@@ -40,7 +40,11 @@ class SpelledNumber(Column):
         return f" spelled as {self.form.spelled(shown)}" if self.form is not None else ""
 
     @cached_property
-    def form(self) -> NumberForm | None:
+    def form(self) -> Form | None:
+        return self.number_form
+
+    @property
+    def number_form(self) -> NumberForm | None:
         point = self.decimal or ("," if self.thousands == "." else ".")
         if (point, self.thousands) == (".", None):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from admeasure.errors import SchemaError
 from admeasure.schema import leaves, values
+from admeasure.schema.clock import MINUTES, ClockForm, clock_problems
 from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column
 from admeasure.schema.fields import (
     MAX_WHOLE,
@@ -24,6 +25,7 @@ from admeasure.schema.fields import (
     edge_problems,
     not_ascending,
 )
+from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.numerals import SpelledNumber, rounded
 from admeasure.schema.problems import Refusal
@@ -229,6 +231,30 @@ class IntegerColumn(SpelledNumber, WholeNumbers):
     maximum: Whole | None = None
     edges: Annotated[tuple[Whole, ...] | None, Field(strict=False)] = None
     enum: Annotated[tuple[Whole, ...] | None, Field(strict=False, min_length=1)] = None
+    format: Annotated[
+        str | None, Field(description="Of times of the day, as %H:%M: it counts their minutes.")
+    ] = None
+
+    spelling_fields: ClassVar[str] = (
+        f'`format = "%H:%M"` for times of the day, {SpelledNumber.spelling_fields}'
+    )
+
+    @cached_property
+    def form(self) -> Form | None:
+        return self.number_form if self.format is None else ClockForm(self.format)
+
+    def form_problems(self) -> Iterator[str]:
+        yield from super().form_problems()
+        if self.format is None:
+            return
+        yield from clock_problems(self.format)
+        if self.number_form is not None:
+            yield "has both format and a spelling of numbers. Keep one of them"
+        ends = (self.minimum, self.maximum, *(self.edges or ()), *(self.enum or ()))
+        if not all(0 <= end < MINUTES for end in ends if end is not None):
+            yield "has times of the day outside 0 to 1439, its minutes. Correct its levels"
+        if self.edges is None and self.enum is None and not self.is_bounded:
+            yield "has times of the day without bounds. Add `minimum = 0` and `maximum = 1439`"
 
     widest: ClassVar[tuple[int, int]] = (-MAX_WHOLE, MAX_WHOLE)
 
@@ -254,13 +280,23 @@ class IntegerColumn(SpelledNumber, WholeNumbers):
         return super().regular if self.enum is None else len(self.enum)
 
     def regular_label(self, code: int) -> str:
-        return super().regular_label(code) if self.enum is None else str(self.enum[code])
+        return super().regular_label(code) if self.enum is None else self._show(self.enum[code])
 
     def _ordinal(self, value: Any) -> int:
         return value
 
     def _show(self, ordinal: int) -> str:
-        return str(ordinal)
+        return str(ordinal) if self.format is None else self.spelled(ordinal)
+
+    @property
+    def span_unit(self) -> str:
+        return "" if self.format is None else "minutes"
+
+    def written(self, number: float, rounded: Callable[[float], int] = round) -> str | float:
+        """A time of the day, where it counts minutes."""
+        if self.format is None or not 0 <= number < MINUTES:
+            return number
+        return self.spelled(min(rounded(number), MINUTES - 1))
 
     @property
     def listed(self) -> tuple[int, ...] | None:

@@ -73,6 +73,8 @@ def plain(value: object) -> Plain:
             return _day_of(value)
         case datetime.date():
             return value
+        case datetime.time() if value.tzinfo is None:
+            return _text_of_time(value)
         case np.bool_():
             return bool(value)
         case np.datetime64():
@@ -87,6 +89,12 @@ def plain(value: object) -> Plain:
     if type(value).__name__ in {"NAType", "NaTType"}:  # pandas' own nulls, without importing it
         return None
     raise UnreadableStorage(type(value).__name__)
+
+
+def _text_of_time(value: datetime.time) -> str:
+    """A time of the day as engines write it: with seconds, and as many digits after as it has."""
+    text = value.isoformat("microseconds")
+    return text.rstrip("0").rstrip(".") if value.microsecond else text[:8]
 
 
 def _day_of(value: datetime.datetime) -> datetime.date | None:

@@ -5,6 +5,7 @@ NULL for one that is not of the form. Made of the schema alone.
 from __future__ import annotations
 
 from admeasure.errors import DataError
+from admeasure.schema.clock import ClockForm
 from admeasure.schema.forms import (
     CENTURY,
     FIELDS,
@@ -16,8 +17,9 @@ from admeasure.schema.forms import (
     WordForm,
     any_case,
 )
+from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
-from admeasure.sources.dialect import Dialect
+from admeasure.sources.dialect import Dialect, Stored
 
 
 def standard(form: Form, text: str, dialect: Dialect) -> str:
@@ -25,6 +27,8 @@ def standard(form: Form, text: str, dialect: Dialect) -> str:
     match form:
         case DayForm():
             return _day(form, text, dialect)
+        case ClockForm():
+            return _minutes(form, text, dialect)
         case NumberForm():
             return _number(form, text, dialect)
         case WordForm():
@@ -41,6 +45,19 @@ def _day(form: DayForm, text: str, d: Dialect) -> str:
     }
     whole = f"{parts['year']} || '-' || {parts['month']} || '-' || {parts['day']}"
     return f"CASE WHEN {d.matches(text, form.pattern)} THEN {whole} END"
+
+
+def _minutes(form: ClockForm, text: str, d: Dialect) -> str:
+    pieces = {name: d.group(text, form.parts, i) for i, name in enumerate(form.groups, 1)}
+    hour, minute = (
+        f"({d.whole_in(pieces[name], exact=False)})"
+        for name in ("I" if "I" in pieces else "H", "M")
+    )
+    if "I" in pieces:
+        later = f"CASE WHEN {d.matches(pieces['p'], '[pP][mM]')} THEN 12 ELSE 0 END"
+        hour = f"(CASE WHEN {hour} = 12 THEN 0 ELSE {hour} END + {later})"
+    minutes = d.text_of(f"({hour} * 60 + {minute})", Stored("f", Storage.WHOLE, ""))
+    return f"CASE WHEN {d.matches(text, form.pattern)} THEN {minutes} END"
 
 
 def _part(name: str, piece: str, d: Dialect) -> str:

@@ -22,7 +22,7 @@ from admeasure.web.conditions import selection_of, text_of, value_of
 ORDERED = ("integer", "number", "date")
 TEXTS = ("minimum", "maximum", "bins", "edges", "enum", "missing", "title", "source")
 SPELLINGS = {
-    "integer": ("decimal", "thousands"),
+    "integer": ("decimal", "thousands", "format"),
     "number": ("decimal", "thousands"),
     "date": ("format",),
     "string": (),

@@ -19,7 +19,7 @@ _FEW_STARTS = 256
 _DAY_ZERO = "DATE '1970-01-01'"
 
 _STORAGES = {
-    **dict.fromkeys(("VARCHAR", "JSON", "ENUM"), Storage.TEXT),
+    **dict.fromkeys(("VARCHAR", "JSON", "ENUM", "TIME", "TIME_NS"), Storage.TEXT),
     "BOOLEAN": Storage.BOOLEAN,
     **dict.fromkeys(
         ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"),

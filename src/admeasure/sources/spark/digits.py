@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from admeasure.schema.clock import ClockForm
 from admeasure.schema.column import Column
 from admeasure.schema.forms import WordForm
 from admeasure.schema.frames import Frame, StoredColumn
@@ -221,7 +222,8 @@ def _texts_of(column: Column) -> list[str]:
     bounds = _bounds_of(column) if isinstance(rules.levels, OrdinalGrid) else None
     if bounds is not None and bounds[1] - bounds[0] < MOST_TEXTS:
         numbers = range(bounds[0], bounds[1] + 1)
-        words += map(_day_text(column) if rules.reads is Reads.DAY else str, numbers)
+        clock = column.form.spelled if isinstance(column.form, ClockForm) else str
+        words += map(_day_text(column) if rules.reads is Reads.DAY else clock, numbers)
     return list(dict.fromkeys(words))
 
 

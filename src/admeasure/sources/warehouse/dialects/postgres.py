@@ -21,6 +21,7 @@ _NAME_BYTES = 63
 
 STORAGES = {
     **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "citext", "json"), Storage.TEXT),
+    "time": Storage.TEXT,
     "bool": Storage.BOOLEAN,
     **dict.fromkeys(("int2", "int4", "int8"), Storage.WHOLE),
     **dict.fromkeys(("float4", "float8"), Storage.REAL),
