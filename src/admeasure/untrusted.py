@@ -126,14 +126,9 @@ def parse_json(
         raise error(f"{name} {_reason(problem)}. Fetch or write it again.") from None
 
 
-def read_json(
-    path: Path,
-    error: type[AdmeasureError] = UsageError,
-    *,
-    missing: type[AdmeasureError] | None = None,
-) -> dict[str, Any]:
+def read_json(path: Path, error: type[AdmeasureError] = UsageError) -> dict[str, Any]:
     """The object in a JSON file."""
-    return parse_json(read_bytes(path, error, missing=missing), str(path), error)
+    return parse_json(read_bytes(path, error), str(path), error)
 
 
 def rational(value: Any) -> Fraction:

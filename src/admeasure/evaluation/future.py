@@ -54,12 +54,9 @@ def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndar
     return np.asarray(found)
 
 
-def future_error(
-    truth: Answers, estimate: Answers, future: Future, *, confidence: float = 0.95
-) -> FutureError:
+def future_error(truth: Answers, estimate: Answers, future: Future) -> FutureError:
     """The future error of one release, or of any synthetic table."""
-    errors = largest_errors(truth, estimate, future)
-    return pooled([errors], distinct=len(future.counts()), confidence=confidence)
+    return pooled([largest_errors(truth, estimate, future)], distinct=len(future.counts()))
 
 
 def pooled(runs: Sequence[np.ndarray], *, distinct: int, confidence: float = 0.95) -> FutureError:

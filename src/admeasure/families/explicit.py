@@ -27,13 +27,13 @@ SHARED_CELLS = 1 << 16
 """The largest table that is summed from the whole domain for several marginals at once."""
 
 
-def check_size(domain: Domain, mechanism: str, instead: str = "aim, mst or independent") -> None:
+def check_size(domain: Domain, mechanism: str) -> None:
     """Refuse a domain that does not fit, with its size and what would fit."""
     if domain.cells() > MAX_CELLS:
         raise ResourceError(
             f"{mechanism} keeps a number for each of the domain's {about(domain.cells())} "
-            f"cells, and {about(MAX_CELLS)} is its limit. Use {instead}, coarser bins "
-            "or fewer columns."
+            f"cells, and {about(MAX_CELLS)} is its limit. Use aim, mst or independent, "
+            "coarser bins or fewer columns."
         )
 
 
