@@ -26,6 +26,7 @@ from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.verbs.fit import fit
+from admeasure.verbs.plan import plan
 from admeasure.workload import Workload, parse_workload
 
 LEVELS = {"a": 2, "b": 6, "c": 4, "d": 3, "e": 5}
@@ -308,3 +309,14 @@ def test_a_large_column_and_its_copy_are_measured_together() -> None:
     believed = release.model.marginals([("a", "b")])[0]
     exact = np.diag(np.bincount(large, minlength=levels))
     assert np.abs(believed - exact).sum() < 0.2 * rows
+
+
+def test_a_plan_of_all_triples_of_a_wide_table_says_the_time_of_its_pairs():
+    """Pairs are what rounds choose and are judged by, and what says whether these end soon."""
+    schema = Schema.coded("wide", {f"c{i:03}": 4 for i in range(100)})
+    for rows in (5_000, 100_000):
+        pairs, triples = (
+            plan(schema, workload=which, epsilon=1, mechanism="aim-plus", rows=rows).plan
+            for which in ("all-2way", "all-3way")
+        )
+        assert triples.seconds == pytest.approx(pairs.seconds, rel=0.1)

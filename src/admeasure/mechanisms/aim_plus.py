@@ -166,8 +166,6 @@ class AimPlus:
         look = self._look(task, budget, rows or ASSUMED_ROWS)
         annealing = self._planned(task, look)
         plan = annealing.plan(task, budget, rows)
-        if annealing.batch > 1 and (plan.expected_error or 0.0) > forecast.THIN_ERROR:
-            plan = replace(plan, seconds=plan.seconds * forecast.THIN_PART)
         if self._look(task, budget, math.inf):  # so it depends on the number of rows
             plan = replace(plan, notes=(*plan.notes, *assumed(rows)))
         if not look:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import median
 
-from admeasure.domain import Domain
+from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.limits import MEGABYTE
 from admeasure.planning.division import ASSUMED_ROWS
@@ -29,8 +30,9 @@ GROWTH = 20
 @dataclass(frozen=True)
 class Rates:
     """Seconds to start with, for each candidate and for each megabyte that a model can reach; how
-    many times that the memory is; and seconds for each round, and for each column and megabyte of
-    what is not drowned by noise, where these are known."""
+    many times that the memory is; seconds for each round, and for each column and megabyte of what
+    is not drowned by noise, where these are known; megabytes for each candidate beside its tables;
+    and the part of all that time that a run takes where pairs are `THIN`."""
 
     start: float
     candidate: float
@@ -38,6 +40,8 @@ class Rates:
     memory: float
     each_round: float = 0.0
     column: float = 0.0
+    held: float = 0.0
+    thin: float = 1.0
 
 
 ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
@@ -46,11 +50,10 @@ FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
 PLUS = Rates(0.3, 0.001, 0.0, 10, each_round=0.03, column=0.0075)
 """Of `aim-plus`, which stops sooner."""
-BATCHES = Rates(0.3, 0.001, 0.15, 10)
-"""Of `aim-plus` where it chooses several marginals a round."""
-THIN_ERROR, THIN_PART = 0.1, 0.15
-"""Where noise alone would cause more than this error, rounds of a batch end soon, and a run takes
-about this part of what it would."""
+BATCHES = Rates(0.3, 0.0012, 0.03, 1, held=0.004, thin=0.15)
+"""Of `aim-plus` where it chooses several marginals a round, of a tree that stays small."""
+THIN = 0.1
+"""Where noise alone would cause more than this error of pairs, rounds of a batch end soon."""
 
 
 def graphical(
@@ -69,14 +72,11 @@ def graphical(
     """A plan whose error is that of noise alone.
 
     Every marginal of the workload is taken to be as noisy as if it were measured once at
-    `sigma_last`, and no worse than knowing nothing: the mean of min(2, sqrt(2/π) σ n_r / rows).
+    `sigma_last`, and no worse than knowing nothing (`noise_error`).
     `cells` of tables are held, and the run takes `seconds`, where the mechanism knows that; else
     they follow the size that a model can reach, and the tables that are worth a look.
     """
-    error = None
-    if rows:
-        l1 = [HALF_NORMAL * sigma_last * domain.cells(r) / rows for r in workload.marginals()]
-        error = sum(min(2.0, e) for e in l1) / len(l1)
+    error = noise_error(domain, workload.marginals(), sigma_last, rows) if rows else None
     reach = expected_megabytes(domain, rows, sigma_last, max_megabytes)
     megabytes = process_megabytes(domain, rows)
     if seconds is None or cells is None:
@@ -86,9 +86,14 @@ def graphical(
         # Exact counts beyond what a curator keeps are counted again, and not held.
         megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
         looked = len(closure) - (len(workload) if workload.sampled else 0)
+        megabytes += rates.held * looked
         seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
         seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
         seconds += rates.column * len(domain) * reach * (1 - (error or 0.0) / 2)
+        if rates.thin < 1 and rows:
+            pairs = [r for r in closure if len(r) == 2]
+            if pairs and noise_error(domain, pairs, sigma_last, rows) > THIN:
+                seconds *= rates.thin
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
     notes = (
@@ -97,6 +102,12 @@ def graphical(
         "Memory and time are rough: half as much, or twice, is common.",
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
+
+
+def noise_error(domain: Domain, sets: Sequence[Columns], sigma: float, rows: int) -> float:
+    """The mean of min(2, sqrt(2/π) σ n_r / rows)."""
+    l1 = [HALF_NORMAL * sigma * domain.cells(r) / rows for r in sets]
+    return sum(min(2.0, e) for e in l1) / len(l1)
 
 
 def process_megabytes(domain: Domain, rows: int | None) -> float:
