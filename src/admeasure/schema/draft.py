@@ -26,7 +26,7 @@ _HEADER = """\
 # Bins that a column does not give (bins = 20, edges = […]) are found by a run, for a small charge.
 # Categories that no codebook lists: enum = "private" finds those that some hundred rows have.
 # Codes with a public hierarchy (diagnoses, occupations): levels_of = "codes.csv", code to group.
-# Times of the day (13:45): type = "integer", format = "%H:%M", which counts their minutes.
+# Times of the day (13:45): an integer with format = "%H:%M", which counts their minutes.
 # Where one {unit} may have several rows, add unit_column = "…" under [privacy]: the column that
 # tells whose row it is. It needs no [[column]].
 """

@@ -35,7 +35,7 @@ LABELS = {
     "missing_values": "Texts that mean missing",
     "other": "Other values may occur",
     "clamp": "Values outside count as the nearest",
-    "format": "How days or times are written",
+    "format": "How days are written",
     "decimal": "How numbers are written",
     "thousands": "How numbers are written",
     "decimals": "Digits after the point",

@@ -7,6 +7,7 @@ const FOUND = "private"; // what is written where a run is to find bins or categ
 const ORDERED = ["integer", "number", "date"];
 const NUMBERS = [["", "", "1234.5"], ["", ",", "1,234.5"], [",", "", "1234,5"], [",", ".", "1.234,5"], [",", " ", "1 234,5"], ["", " ", "1 234.5"], ["", "'", "1'234.5"]];
 const DAYS = [["", "2024-12-31"], ["%d.%m.%Y", "31.12.2024"], ["%d/%m/%Y", "31/12/2024"], ["%m/%d/%Y", "12/31/2024"], ["%d.%m.%y", "31.12.24"], ["%m/%d/%y", "12/31/24"], ["%Y%m%d", "20241231"]];
+const TIMES = [["", "", "13:45, a time of the day in minutes", "%H:%M"], ["", "", "13:45:00, likewise", "%H:%M:%S"], ["", "", "1:45 PM, likewise", "%I:%M %p"]];
 const COST = "found by the run, for a part of the budget";
 
 let ids = 0;
@@ -78,7 +79,7 @@ class Fields {
   }
 
   kind() {
-    return this.select("type", labels.type, [["", "choose …"], ...Object.entries(kinds)], this.column.type, (value) => { this.column.type = value; });
+    return this.select("type", labels.type, [["", "choose …"], ...Object.entries(kinds)], this.column.type, (value) => { [this.column.type, this.column.format] = [value, ""]; });
   }
 
   grouping() {
@@ -109,11 +110,12 @@ class Fields {
 
   numbers() {
     const { column } = this;
-    const [decimal, thousands] = [column.decimal ?? "", column.thousands ?? ""];
-    const is = ([d, t]) => d === decimal && t === thousands;
-    const ways = NUMBERS.some(is) ? NUMBERS : [...NUMBERS, [decimal, thousands, "as the schema file says"]];
+    const [decimal, thousands, format] = [column.decimal ?? "", column.thousands ?? "", column.format ?? ""];
+    const is = ([d, t, , f = ""]) => d === decimal && t === thousands && f === format;
+    const known = column.type === "integer" ? [...NUMBERS, ...TIMES] : NUMBERS;
+    const ways = known.some(is) ? known : [...known, [decimal, thousands, "as the schema file says", format]];
     const at = ways.findIndex(is);
-    return this.select("decimal", labels.decimal, ways.map(([, , shown], i) => [String(i), shown]), String(at), (value) => { [column.decimal, column.thousands] = ways[Number(value)]; });
+    return this.select("decimal", labels.decimal, ways.map(([, , shown], i) => [String(i), shown]), String(at), (value) => { [column.decimal, column.thousands, , column.format = ""] = ways[Number(value)]; });
   }
 
   days() {
