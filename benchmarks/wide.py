@@ -11,8 +11,9 @@ is free, each later one depends on one earlier column, every fifth on two, by ra
 tables. `denseD` has D columns of 4 levels that all depend on the same 3 hidden columns, which are
 not in the table; `treeDxL` and `denseDxL` have columns of L levels. Of `chainD` each column is the
 one before it, but for a fifth of the rows; those of `factorD` are linear in 5 normal factors and
-noise, cut into 4 bins. The generator has a seed of its own (`--generators`): those below 100 are
-for choosing settings, those from 100 on for reporting, as are the seeds of runs.
+noise, cut into 4 bins; those of `indD` are independent. The generator has a seed of its own
+(`--generators`): those below 100 are for choosing settings, those from 100 on for reporting, as are
+the seeds of runs.
 
 Every run is a process of its own and leaves a line in benchmarks/results/wide.jsonl; a case that
 has one is not run again. Errors are the mean L1 distance, in shares of the rows, of all pairs (e2)
@@ -92,6 +93,15 @@ def factor_codes(columns: int, rows: int, seed: int, factors: int = 5) -> np.nda
     return np.clip(np.round(values / 1.2 + 1.5), 0, LEVELS - 1).astype(np.uint8)
 
 
+def independent_codes(columns: int, rows: int, seed: int, levels: int = LEVELS) -> np.ndarray:
+    """(rows, columns): nothing depends on anything."""
+    rng = np.random.default_rng(seed)
+    codes = np.empty((rows, columns), dtype=np.uint8)
+    for c in range(columns):
+        codes[:, c] = rng.choice(levels, size=rows, p=rng.dirichlet(np.full(levels, 0.7)))
+    return codes
+
+
 def _drawn(parents: np.ndarray, rng: np.random.Generator, levels: int) -> np.ndarray:
     """A column that follows a random conditional table of its parents."""
     cells = levels ** parents.shape[1]
@@ -111,6 +121,7 @@ GENERATED = {
     "dense": dense_codes,
     "chain": chain_codes,
     "factor": factor_codes,
+    "ind": independent_codes,
 }
 NAME = re.compile(f"({'|'.join(GENERATED)})(\\d+)(?:x(\\d+))?")
 
