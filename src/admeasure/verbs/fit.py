@@ -35,7 +35,6 @@ from admeasure.privacy.journal import Event, Progress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import LARGEST_SCALE
 from admeasure.privacy.truth import HOST_BYTES, Memory
-from admeasure.public.read import check_apart
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
 from admeasure.request import ChargeTo, Request
@@ -161,6 +160,8 @@ def fit(
     >>> release.certificate.mechanism
     'aim-plus'
     """
+    from admeasure.public.read import check_apart  # late: it brings DuckDB (`cli.main`)
+
     watch = limits if isinstance(limits, Watch) else Watch(limits or Limits())
     with watch.armed():
         schema = schema if isinstance(schema, Schema) else Schema.load(schema)
