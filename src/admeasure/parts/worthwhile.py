@@ -27,8 +27,8 @@ round of one tells little, and the first ones cost next to nothing: all so far a
 
 Of a workload that is looked at by a sample the moves D of larger queries are not asked of the
 model, which would take longer than all else: D² is taken to be the sum over the pairs in it. Pairs
-are what rounds choose there, and moves of different pairs are nearly orthogonal (over 53 rounds on
-wide tables what was gained differed by at most 6% and never in its sign).
+are what rounds choose there, and moves of different pairs are nearly orthogonal (over 52 rounds on
+wide tables what was gained differed by at most 7% and never in its sign).
 
 Everything here is a function of released values and public facts: it costs nothing.
 """

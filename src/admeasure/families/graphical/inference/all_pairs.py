@@ -31,7 +31,7 @@ Inside = Callable[[Clique], np.ndarray]
 """Expected counts of a set of attributes that some node holds."""
 Found = Iterator[tuple[Clique, np.ndarray]]
 
-WORK = 60_000
+WORK = 200_000
 """Multiplications that the pass may take for each pair, to be preferred to cuts one by one."""
 
 
