@@ -48,7 +48,7 @@ ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
 """Of `aim` and whoever chooses one marginal a round and fits anew."""
 FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
-PLUS = Rates(0.3, 0.001, 0.0, 10, each_round=0.03, column=0.0075)
+PLUS = Rates(0.2, 0.001, 0.0, 10, each_round=0.03, column=0.006)
 """Of `aim-plus`, which stops sooner."""
 BATCHES = Rates(0.3, 0.0012, 0.03, 1, held=0.004, thin=0.15)
 """Of `aim-plus` where it chooses several marginals a round, of a tree that stays small."""

@@ -31,13 +31,12 @@ from admeasure.selectors.passed_over import Looked, MadeChoice, PassedOver
 from admeasure.workload import Workload
 from admeasure.workload.rule import most_listed
 
-MAX_CELLS = 50_000_000
-MAX_CANDIDATES = 5_000
-MOST_ERROR = 2.0
-"""The L1 error of a marginal, as a part of the table, is at most this."""
+MAX_CELLS, MAX_CANDIDATES = 50_000_000, 5_000
 """What a round may score for each marginal that it chooses, and what it may score in all, by public
 rules: of more candidates a round looks at this many, others in each round; of more cells at the
 smallest marginals."""
+MOST_ERROR = 2.0
+"""The L1 error of a marginal, as a part of the table, is at most this."""
 
 
 def closure_weights(workload: Workload) -> dict[Columns, float]:
