@@ -123,27 +123,25 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from admeasure.errors import AdmeasureError
+from admeasure.mechanisms import build
+from admeasure.request import ChargeTo
+from admeasure.schema import Schema
+from admeasure.verbs.fit import fit
+def run(**charged):
+    fit({"a": [0, 1]}, Schema.coded("toy", {"a": 2}), workload="all-1way",
+        mechanism=build("gaussian"), epsilon=0.05, delta=1e-6, **charged)
 path = Path(sys.argv[1])
 path.chmod(0o444)
 if os.geteuid() == 0:
     os.chown(path, 0, 0)
     path.parent.chmod(0o755)
-    from admeasure.verbs.fit import fit  # imported before the rights to read it are given up
-    from admeasure.mechanisms import build
-    from admeasure.request import ChargeTo
-    from admeasure.schema import Schema
-    import duckdb, numpy, scipy.stats
+    run()  # what it imports is imported before the rights to read it are given up
     os.setegid(65534)
     os.seteuid(65534)
 else:
     path.parent.chmod(0o555)
-    from admeasure.verbs.fit import fit
-    from admeasure.mechanisms import build
-    from admeasure.request import ChargeTo
-    from admeasure.schema import Schema
 try:
-    fit({"a": [0, 1]}, Schema.coded("toy", {"a": 2}), workload="all-1way",
-        mechanism=build("gaussian"), epsilon=0.05, delta=1e-6, charge_to=ChargeTo(path, "toy"))
+    run(charge_to=ChargeTo(path, "toy"))
 except AdmeasureError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
