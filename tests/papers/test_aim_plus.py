@@ -172,12 +172,28 @@ def test_the_batch_follows_from_the_columns_alone_and_up_to_48_it_is_one():
             AimPlus(batch=bad)
 
 
-def test_a_batch_has_less_room_and_a_round_of_one_all_of_it():
+def test_a_batch_has_less_room_than_a_round_of_one():
     binary = Schema.coded("toy", {f"c{i}": 2 for i in range(60)}).domain
     large = Schema.coded("toy", {f"c{i}": 100 for i in range(60)}).domain
-    assert room_of(binary, 1, 80.0) == room_of(large, 1, 80.0) == 1
-    assert room_of(large, 5, 80.0) == 1 / 5
-    assert room_of(binary, 5, 80.0) == pytest.approx(64 * 60 * 4 * 8 / 2**20 / 80)
+    for rows in (1.0, 1e9):
+        assert room_of(large, 1, 80.0, rows, 1.0) == 1
+        assert room_of(large, 5, 80.0, rows, 1.0) == 1 / 5
+        assert room_of(binary, 5, 80.0, rows, 1.0) == pytest.approx(64 * 60 * 4 * 8 / 2**20 / 80)
+
+
+def test_the_room_of_a_round_of_one_grows_with_rows_and_with_little_noise_up_to_the_limit():
+    binary = Schema.coded("toy", {f"c{i}": 2 for i in range(16)}).domain
+    megabytes = 8 / 2**20
+    trees_of_pairs = 64 * 16 * 4
+    for rows, sigma, cells in (
+        (1.0, 50.0, trees_of_pairs),
+        (1_000.0, 50.0, 150_000),
+        (1_000.0, 2.0, 150_000),
+        (1_000.0, 0.5, 600_000),
+    ):
+        expected = pytest.approx(cells * megabytes / 80)
+        assert room_of(binary, 1, 80.0, rows, sigma) == expected
+    assert room_of(binary, 1, 80.0, 100_000.0, 50.0) == 1
 
 
 def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter():

@@ -67,6 +67,10 @@ DEARER = 4
 """How many times what a round of one costs each choice of a batch costs at first, with what it
 measures: of many columns that leaves about two choices a column."""
 TREES_OF_PAIRS = 64
+"""How many times what a tree of pairs takes is room enough for few rows, and for a batch."""
+CELLS_A_ROW, LITTLE_NOISE = 150, 2.0
+"""How many cells a tree may have for each row; so many times as many as noise is less than that, if
+one marginal had the whole budget."""
 HOPELESS = 0.5
 """The part of the table that the penalty of three columns and more may be for it to be scored."""
 MOST_MEASURED = 0.9
@@ -98,15 +102,22 @@ def batch_of(domain: Domain) -> int:
     return 1 if len(domain) <= ONE_BY_ONE else len(domain) // COLUMNS_A_CHOICE
 
 
-def room_of(domain: Domain, batch: int, max_megabytes: float) -> float:
-    """The part of the size limit that rounds of so large a batch may fill: a batch-th of it, and no
-    more than so many times what a tree of pairs takes. Every fit goes through the whole tree, and
-    choices that do not see each other's measurements fill it sooner than they are worth."""
-    if batch == 1:
-        return 1.0
+def room_of(domain: Domain, batch: int, max_megabytes: float, rows: float, sigma: float) -> float:
+    """The part of the size limit that rounds of so large a batch may fill. Every fit and every
+    answer goes through the whole tree.
+
+    Of one marginal a round: so many cells for each of the (noisy) `rows`, more where the whole
+    budget in one marginal would leave little noise, `sigma`. A larger tree says no more of them.
+    Of a batch: a batch-th of the limit, and no more than so many times what a tree of pairs takes,
+    since choices that do not see each other's measurements fill it sooner than they are worth.
+    """
     levels = domain.levels
-    pairs = len(levels) * fmean(levels) ** 2 * BYTES_PER_CELL / MEGABYTE
-    return min(1 / batch, TREES_OF_PAIRS * pairs / max_megabytes)
+    cell = BYTES_PER_CELL / MEGABYTE / max_megabytes
+    pairs = TREES_OF_PAIRS * len(levels) * fmean(levels) ** 2 * cell
+    if batch > 1:
+        return min(1 / batch, pairs)
+    cells = CELLS_A_ROW * rows * max(1.0, LITTLE_NOISE / sigma)
+    return min(1.0, max(pairs, cells * cell))
 
 
 @dataclass(frozen=True)
@@ -197,7 +208,8 @@ class AimPlus:
         # What is kept will be divided among about three sets a column.
         keep = division.total(AGAIN)
         penalty = Penalty(self.penalty, ahead=keep / (3 * len(domain)), hopeless=HOPELESS)
-        batch, room = annealing.batch, room_of(domain, annealing.batch, self.max_megabytes)
+        batch, sigma = annealing.batch, budget.sigma(task.unit.rows_changed * task.unit.max_rows)
+        room = room_of(domain, batch, self.max_megabytes, model.total, sigma)
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         together = batch == 1
