@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 
 from admeasure.errors import AdmeasureError, BudgetError, UsageError, WorkloadError
 from admeasure.mechanisms import REGISTRY, Mechanism, build
+from admeasure.mechanisms.aim import Aim
 from admeasure.planning.division import ASSUMES, Task
 from admeasure.planning.mechanism import LearnsFromPublic, measures_all_columns
 from admeasure.privacy.book import Book
@@ -399,9 +401,12 @@ def wide() -> tuple[Schema, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_spends_what_the_plan_says_on_many_columns(name: str, times: Any) -> None:
-    """Of mechanisms that foresee a few seconds; in the audit of those that foresee a minute."""
+    """Of mechanisms that foresee a few seconds; in the audit of those that foresee a minute. Models
+    stay small and rounds few: how a budget is divided does not depend on it."""
     given, codes = wide()
     mechanism = ready(name, given, codes)
+    if isinstance(mechanism, Aim):
+        mechanism = replace(mechanism, rounds=60, max_megabytes=0.25)
     workload = parse_workload("all-2way", given.domain)
     try:
         mechanism.check(given.domain, workload, given.zeros)
