@@ -45,9 +45,11 @@ class Pairs:
                 word *= self._shape[axis]
                 word += codes[axis]
             words.append(word)
-        one = _distinct(np.stack(words), np.ones(rows, np.int64))
-        self._pending.append(one)
-        self._waiting += len(one[1])
+        self._take(*_distinct(np.stack(words), np.ones(rows, np.int64)))
+
+    def _take(self, words: np.ndarray, counts: np.ndarray) -> None:
+        self._pending.append((words, counts))
+        self._waiting += len(counts)
         if self._waiting > max(len(self.counts), 2 * BLOCK_ROWS):  # a merge costs what it holds
             self._settle()
 
@@ -59,10 +61,7 @@ class Pairs:
             self._pending, self._waiting = [], 0
 
     def merged(self, other: Pairs) -> Pairs:
-        self._pending.append((other.words, other.counts))
-        self._waiting += len(other.counts)
-        if self._waiting > max(len(self.counts), 2 * BLOCK_ROWS):
-            self._settle()
+        self._take(other.words, other.counts)
         return self
 
     def rows(self, part: int) -> Iterator[tuple]:

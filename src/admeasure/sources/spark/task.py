@@ -12,6 +12,7 @@ Counts are exact and private. A failure says its kind alone: its text could quot
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,15 @@ _OUTPUT_BYTES = 4 * 2**20
 _BLOCK = BLOCK_ROWS - 1
 _HEAD = 4
 _FLAGS = ("broken", "lost", "inexact")
+
+
+@contextmanager
+def _its_kind_alone() -> Iterator[None]:
+    """What a failure may say."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
@@ -96,10 +106,8 @@ class ScanTally:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One task's part: Spark calls this with its rows."""
-        try:
+        with _its_kind_alone():
             yield from self._count(batches)
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         head = np.zeros(self.head, np.int64)
@@ -155,7 +163,7 @@ class Keep:
     name: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
+        with _its_kind_alone():
             for table in _blocks(batches):
                 head = np.zeros(_head_of(self.layout.columns), np.int64)
                 codes = _codes(table, self.layout, head, is_coded=self.is_coded)
@@ -163,8 +171,6 @@ class Keep:
                 seen = [head.astype("<i8").tobytes(), *[None] * (len(records) - 1)]
                 columns = {"head": pa.array(seen, pa.binary()), "codes": records}
                 yield pa.RecordBatch.from_pydict(columns)
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
@@ -176,11 +182,9 @@ class Encode:
     passed: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
+        with _its_kind_alone():
             for table in _blocks(batches):
                 yield from self._encode(table).to_batches()
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
     def _encode(self, table: pa.Table) -> pa.Table:
         named = {name: table[name] for name in self.passed}
