@@ -23,14 +23,7 @@ from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
 from admeasure.queries import Cell, from_record
 from admeasure.reporting.charts import HeatCell
-from admeasure.reporting.columns import (
-    ColumnFacts,
-    Grade,
-    grade,
-    known_columns,
-    levels_of,
-    share,
-)
+from admeasure.reporting.columns import ColumnFacts, Grade, grade, known_columns, levels_of, share
 from admeasure.workload import Question
 
 COLUMNS_SHOWN = 60

@@ -27,16 +27,7 @@ from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
 from admeasure.workload.files import tables
 
-STUDY = (
-    "epsilons",
-    "seeds",
-    "workloads",
-    "delta",
-    "conversion",
-    "judge",
-    "seconds",
-    "megabytes",
-)
+STUDY = ("epsilons", "seeds", "workloads", "delta", "conversion", "judge", "seconds", "megabytes")
 TABLE = ("name", "data", "schema", "public", "workloads")
 MECHANISM = ("name", "options")
 MOST_JOBS = 1_000_000

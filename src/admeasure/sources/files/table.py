@@ -29,14 +29,7 @@ from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.differences import with_differences
 from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.files.sql import (
-    DUCKDB,
-    TablePart,
-    enum_type,
-    no_unit,
-    unit_kind,
-    unit_text,
-)
+from admeasure.sources.files.sql import DUCKDB, TablePart, enum_type, no_unit, unit_kind, unit_text
 from admeasure.sources.files.tables import MOST_LINE, Location, layout
 from admeasure.sources.files.texts import check_texts, fetched, texts_query
 from admeasure.sources.kind import Progress
