@@ -114,7 +114,5 @@ class Gaussian:
 
 def _shares(domain: Domain, workload: Workload) -> dict[Columns, Fraction]:
     """(c_r n_r)^(2/3) for each marginal that some query of the workload needs."""
-    weights: dict[Columns, float] = {}
-    for query in workload.queries:
-        weights[query.columns] = weights.get(query.columns, 0.0) + workload.weight(query)
+    weights = workload.weights_by_columns()
     return {c: Fraction((w * domain.cells(c)) ** (2 / 3)) for c, w in weights.items()}

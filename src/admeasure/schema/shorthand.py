@@ -158,7 +158,7 @@ def _beside(name: object, field: str, called: str, folder: Path | None, instead:
             f"{called} has {field}, which is read beside a schema file. Write {instead}."
         )
     called = f"{field.split()[-1]} of {called[0].lower()}{called[1:]}"
-    return read_text(folder / name, SchemaError, called=called).removeprefix("\ufeff")
+    return read_text(folder / name, SchemaError, called=called)
 
 
 def _listed(name: object, called: str, column: str, folder: Path | None) -> list[str]:

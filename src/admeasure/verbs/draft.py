@@ -59,7 +59,7 @@ def _facts(file: str, names: list[str], folder: Path) -> Facts:
     if file.lower().endswith(".json"):
         return of_json(read_json(Path(file)), Path(file).name)
     if file.lower().endswith(".csv"):
-        text = read_text(Path(file), called="public file").removeprefix("\ufeff")
+        text = read_text(Path(file), called="public file")
         found = of_codebook(text)
         if found is not None and set(found) & set(names):
             return found
