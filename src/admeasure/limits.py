@@ -224,7 +224,10 @@ def available_megabytes(root: Path = Path("/")) -> float:
     """What is free now, within the control group's limit where there is one; 4 GB where the system
     does not say."""
     found = [m for m in (_meminfo(root), _control_group(root)) if m is not None]
-    return max(min(found), 0.0) if found else _physical() or _GUESS_MEGABYTES
+    if found:
+        return max(min(found), 0.0)
+    half = physical_megabytes() / 2  # on systems that say no more than that
+    return half if math.isfinite(half) else _GUESS_MEGABYTES
 
 
 def _meminfo(root: Path) -> float | None:
@@ -242,12 +245,4 @@ def _control_group(root: Path) -> float | None:
         limit = int((folder / "memory.max").read_text())  # "max" where there is no limit
         return (limit - int((folder / "memory.current").read_text())) / 2**20
     except (OSError, ValueError):
-        return None
-
-
-def _physical() -> float | None:
-    """Half of the memory that is built in, on systems that say no more than that."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**21
-    except (AttributeError, OSError, ValueError):
         return None

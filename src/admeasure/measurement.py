@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,13 @@ class NoisyErrors:
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)
+
+
+def believed_total(log: Sequence[Measurement]) -> float:
+    """The number of rows: the mean of the measurements' sums by their precision."""
+    weights = [1 / (m.values.size * m.sigma**2) for m in log]
+    sums = [w * float(m.values.sum()) for w, m in zip(weights, log, strict=True)]
+    return max(1.0, sum(sums) / sum(weights))
 
 
 def mean_factor(marginals: int) -> int:

@@ -28,23 +28,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from admeasure.charges import Charges
-from admeasure.errors import (
-    AdmeasureError,
-    BudgetError,
-    LimitReached,
-    ResourceError,
-    UsageError,
-)
+from admeasure.errors import AdmeasureError, BudgetError, LimitReached, ResourceError, UsageError
 from admeasure.privacy.book import Book
 from admeasure.privacy.bookfile import UNUSABLE, BudgetInDoubt
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.journal import (
-    FileJournal,
-    Journal,
-    Mark,
-    flush_folder,
-    without_values,
-)
+from admeasure.privacy.journal import FileJournal, Journal, Mark, flush_folder, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.release import store
 from admeasure.request import Request, Result

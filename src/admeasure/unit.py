@@ -1,7 +1,7 @@
 """Whom the guarantee protects: the privacy unit and the neighbouring relation.
 
 Every sensitivity in the package is computed from a `Unit`, in one place for each kind of query
-(`admeasure.queries`) and each kind of score (`admeasure.selectors`).
+(`admeasure.queries`) and each kind of score (`admeasure.privacy.scores`).
 """
 
 from __future__ import annotations

@@ -21,14 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from admeasure.analyses import cells as limits
-from admeasure.analyses.cells import (
-    Influence,
-    PointEstimates,
-    Told,
-    Variable,
-    cells_of,
-    columns_of,
-)
+from admeasure.analyses.cells import Influence, PointEstimates, Told, Variable, cells_of, columns_of
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.schema import Column, Schema

@@ -80,7 +80,6 @@ def answer(
     answers = [a for a in found if isinstance(a, Answer)]
     others = [a for a in found if isinstance(a, StatisticAnswer)]
     verdicts = [] if conclusions is None else _verdicts(loaded, conclusions, confidence)
-    stamp = loaded.certificate.stamp
     if json:
         say_json(
             {
@@ -90,8 +89,7 @@ def answer(
             }
         )
         return
-    if stamp:
-        banner(stamp)
+    banner(loaded.certificate.stamp)
     if answers:
         _print(answers, loaded, confidence)
     if others:

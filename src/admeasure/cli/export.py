@@ -44,6 +44,5 @@ def export(
 
     loaded = release_of(release)
     exported(loaded, out, form.value, rows=rows, seed=seed, overwrite=force)
-    if loaded.certificate.stamp:
-        banner(loaded.certificate.stamp)
+    banner(loaded.certificate.stamp)
     confirm(f"Wrote {out}.")

@@ -165,8 +165,7 @@ def _facts(release: Release, out: Path) -> dict[str, Any]:
 
 def _print(release: Release, out: Path) -> None:
     c, facts = release.certificate, release.facts
-    if c.stamp:
-        banner(c.stamp)
+    banner(c.stamp)
     confirm(f"{c.mechanism}: {c.promise}")
     if c.accuracy:
         confirm(c.accuracy)

@@ -116,8 +116,7 @@ def _show(
         estimates = [{"statistic": kind, **asdict(one)} for kind, one in found]
         say_json({"stamp": stamp, "confidence": confidence, "estimates": estimates})
         return
-    if stamp:
-        banner(stamp)
+    banner(stamp)
     lines = [
         [kind, _of(one), *map(_shown, (one.value, *one.noise, *one.noise_and_sampling))]
         for kind, one in found

@@ -62,8 +62,7 @@ def _facts(ran: RanFile) -> dict[str, object]:
 
 def _print(ran: RanFile) -> None:
     c = ran.release.certificate
-    if c.stamp:
-        banner(c.stamp)
+    banner(c.stamp)
     confirm(f"{c.mechanism}: {c.promise}")
     if c.accuracy:
         confirm(c.accuracy)

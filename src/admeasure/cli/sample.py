@@ -92,6 +92,5 @@ def sample(
         said = {"rows": made.rows, "columns": list(made.columns), "file": str(out), "stamp": stamp}
         say_json(said | {"search": made.searched})
         return
-    if stamp:
-        banner(stamp)
+    banner(stamp)
     confirm(f"Wrote {made.rows:,} synthetic rows with {len(made.columns)} columns to {out}.")

@@ -112,8 +112,9 @@ def _names(public: Sequence[str]) -> dict[str, str]:
 
 
 def _print(found: Screening, fit_epsilon: float) -> None:
-    if not found.private:
-        banner("NOT PRIVATE: made with a seeded random generator, for tests and research only")
+    from admeasure.certificate import NOT_PRIVATE
+
+    banner("" if found.private else NOT_PRIVATE)
     lines = [
         [
             f"{c.rank}{' (tie)' if c.tied_with else ''}",

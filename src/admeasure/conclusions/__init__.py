@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from admeasure.conclusions.check import Margin, Verdict, check, check_all
-from admeasure.conclusions.files import (
-    Claim,
-    Conclusion,
-    Term,
-    load_conclusions,
-    parse_conclusions,
-)
+from admeasure.conclusions.files import Claim, Conclusion, Term, load_conclusions, parse_conclusions
 
 __all__ = [
     "Claim",

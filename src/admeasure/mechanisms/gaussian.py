@@ -25,7 +25,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
-from admeasure.measurement import Measurement
+from admeasure.measurement import believed_total
 from admeasure.planning import forecast, room
 from admeasure.planning.division import ASSUMED_ROWS, Division, Task, as_noisy, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
@@ -112,16 +112,7 @@ class Gaussian:
         return Outcome(AnswersModel(curator.domain, total, tables, variances), rounds=1)
 
 
-def believed_total(log: Sequence[Measurement]) -> float:
-    """The number of rows: the mean of the measured marginals' sums by their precision."""
-    weights = [1 / (m.values.size * m.sigma**2) for m in log]
-    sums = [w * float(m.values.sum()) for w, m in zip(weights, log, strict=True)]
-    return max(1.0, sum(sums) / sum(weights))
-
-
 def _shares(domain: Domain, workload: Workload) -> dict[Columns, Fraction]:
     """(c_r n_r)^(2/3) for each marginal that some query of the workload needs."""
-    weights: dict[Columns, float] = {}
-    for query in workload.queries:
-        weights[query.columns] = weights.get(query.columns, 0.0) + workload.weight(query)
+    weights = workload.weights_by_columns()
     return {c: Fraction((w * domain.cells(c)) ** (2 / 3)) for c, w in weights.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from admeasure.domain import Domain
@@ -26,8 +25,7 @@ from admeasure.planning.division import (
     Task,
     believed_rows,
     count_rows,
-    counting,
-    even_rounds,
+    halved_rounds,
 )
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
@@ -38,7 +36,6 @@ from admeasure.schema import Zero
 from admeasure.selectors.worst import worst_marginal
 from admeasure.workload import Workload
 
-HALF = Fraction(1, 2)
 AT_A_TIME = 64
 """Marginals whose models are sized together."""
 
@@ -79,9 +76,7 @@ class MwemPgm:
         return room.megabytes(domain, offered, each=room.COUNTS)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        (counted, left), rounds = counting(task.unit, budget), self.rounds or len(task.domain)
-        whole = task.unit.rows_changed * task.unit.max_rows
-        return Division((*counted, *even_rounds(left, rounds, HALF, whole)))
+        return halved_rounds(task, budget, self.rounds or len(task.domain))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)

@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
-from admeasure.parts.reweighting import (
-    Loop,
-    OnPublicRecords,
-    Output,
-    bound_note,
-    plan_of,
-)
+from admeasure.parts.reweighting import Loop, OnPublicRecords, Output, bound_note, plan_of
 from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
 from admeasure.planning.mechanism import Plan, at_least_one
 from admeasure.privacy.cost import Cost

@@ -147,15 +147,13 @@ class Makeup:
     @classmethod
     def of(cls, domain: Domain, workload: Workload) -> Makeup:
         wholes = workload.marginals()
-        weights = dict.fromkeys(wholes, 0.0)
-        for query in workload.queries:
-            weights[query.columns] += workload.weight(query)
+        weights = workload.weights_by_columns()
         pairs = [(i, part) for i, whole in enumerate(wholes) for part in inside(domain, whole)]
         parts = sorted({part for _, part in pairs}, key=lambda part: (len(part), part))
         places = {part: i for i, part in enumerate(parts)}
         return cls(
             wholes,
-            np.array(list(weights.values())),
+            np.array([weights[whole] for whole in wholes]),
             np.array([domain.cells(whole) for whole in wholes]),
             tuple(parts),
             np.array([i for i, _ in pairs]),

@@ -152,6 +152,14 @@ def believed_rows(counted: Measurement) -> float:
     return max(1.0, float(counted.values))
 
 
+def halved_rounds(task: Task, budget: Cost, rounds: int) -> Division:
+    """The number of rows, then rounds that cost the same: half of each for the choice of a
+    marginal, half to measure it whole."""
+    counted, left = counting(task.unit, budget)
+    whole = task.unit.rows_changed * task.unit.max_rows
+    return Division((*counted, *even_rounds(left, rounds, Fraction(1, 2), whole)))
+
+
 def even_rounds(budget: Cost, rounds: int, select: Fraction, l2_squared: int) -> tuple[Item, Item]:
     """`rounds` rounds that cost the same, of which the part `select` goes to selection."""
     each = budget / rounds

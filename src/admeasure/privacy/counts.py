@@ -6,13 +6,14 @@ a step that is replayed reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final, overload
 
 import numpy as np
 
 from admeasure.domain import Columns
+from admeasure.joints import batches
 from admeasure.privacy.truth import USUAL, Memory
 
 if TYPE_CHECKING:
@@ -73,21 +74,14 @@ class StepCounts:
         if columns in kept:
             return kept[columns]
         if columns not in self._held:
-            batch = self._batch() or [columns]
+            batch = next(self._batches(), [columns])
             self._held = {}  # given back before as much again is read
             self._held = dict(zip(batch, self._counts.source.counts(batch), strict=True))
         return self._held[columns]
 
-    def _batch(self) -> list[Columns]:
-        """The first of those waiting, and as many after it as a batch holds."""
-        batch: list[Columns] = []
-        cells = 0
-        for columns in self._waiting:
-            cells += self._counts.domain.cells(columns)
-            if batch and cells > self._counts.batch_cells:
-                break
-            batch.append(columns)
-        return batch
+    def _batches(self) -> Iterator[list[Columns]]:
+        """Those waiting, as many at a time as a batch holds."""
+        return batches(self._waiting, self._counts.domain.cells, self._counts.batch_cells)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from admeasure.domain import Columns
+from admeasure.joints import batches
 from admeasure.privacy.truth import (
     USUAL,
     Answers,
@@ -69,12 +70,8 @@ class AnswerReader:
         if columns not in self._held:
             if columns in self._waiting:
                 del self._waiting[: self._waiting.index(columns)]
-            batch, cells = [columns], self._domain.cells(columns)
-            for other in self._waiting[1:]:
-                cells += self._domain.cells(other)
-                if cells > min(self._memory.sparse_cells, self._most_cells):
-                    break
-                batch.append(other)
+            most = min(self._memory.sparse_cells, self._most_cells)
+            batch = next(batches([columns, *self._waiting[1:]], self._domain.cells, most))
             self._held = {}  # given back before as much again is read
             self._held = dict(zip(batch, self._read(batch), strict=True))
         return self._held[columns]

@@ -77,8 +77,8 @@ class _Opened:
 
 
 def _opened(data: Any, schema: Schema) -> _Opened:
-    """A table in files. Nothing but these files can be reached (`sources.engine`): a view of a
-    hostile DuckDB file could otherwise read the private table, and publish it."""
+    """A table in files. Nothing but these files can be reached (`sources.files.engine`): a view of
+    a hostile DuckDB file could otherwise read the private table, and publish it."""
     location = locate(data)
     before = _hash(location)
     with connected(location.paths, max(available_megabytes() / 2, LEAST_MEGABYTES)) as connection:
@@ -87,12 +87,9 @@ def _opened(data: Any, schema: Schema) -> _Opened:
             if len({part.names for part in parts}) > 1:
                 raise DataError("The public files differ in their columns. Give files of one form.")
             names = list(parts[0].names)
-            aliases = ", ".join(f"c{i}" for i in range(len(names)))
-            wanted = [f"c{i}" for i, n in enumerate(names) if n in schema.stored_names] or ["c0"]
+            wanted = [f"k{i}" for i, n in enumerate(names) if n in schema.stored_names] or ["k0"]
             pieces = [
-                connection.execute(
-                    f"SELECT {', '.join(wanted)} FROM {part.relation} AS t({aliases})"
-                ).fetchnumpy()
+                connection.execute(f"SELECT {', '.join(wanted)} FROM {part.rows}").fetchnumpy()
                 for part in parts
             ]
         except duckdb.Error:
@@ -104,7 +101,7 @@ def _opened(data: Any, schema: Schema) -> _Opened:
     rows = sum(len(piece[wanted[0]]) for piece in pieces)
 
     def column(name: str) -> StoredColumn:
-        held = [piece[f"c{names.index(name)}"] for piece in pieces]
+        held = [piece[f"k{names.index(name)}"] for piece in pieces]
         joined = np.ma.concatenate(held) if len(held) > 1 else held[0]
         whole = not np.ma.isMaskedArray(joined) or not np.ma.getmaskarray(joined).any()
         return stored_array(np.ma.getdata(joined) if whole else joined)

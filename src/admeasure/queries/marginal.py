@@ -15,10 +15,10 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
     OneCount,
+    PerCell,
     arrange,
     as_counts,
     check_codes,
-    check_columns,
     conditions,
     conditions_met,
     level_set,
@@ -28,7 +28,7 @@ from admeasure.unit import Unit
 
 
 @dataclass(frozen=True, init=False)
-class Marginal:
+class Marginal(PerCell):
     """How many rows there are in each cell of the columns; `Marginal(())` is the row count.
 
     >>> Marginal(["sex", "age"])
@@ -48,9 +48,6 @@ class Marginal:
         """A row must agree with a cell in all its columns."""
         return len(self.columns)
 
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return domain.shape(self.columns)
-
     def answer(self, counts: np.ndarray) -> np.ndarray:
         return as_counts(counts, len(self.columns))
 
@@ -66,9 +63,6 @@ class Marginal:
         if domain.cells(self.columns) == 1:
             return of_one_count(unit)
         return of_counts(unit, touched=1, exchanged=2)
-
-    def validate(self, domain: Domain) -> None:
-        check_columns(self.columns, domain)
 
 
 @dataclass(frozen=True, init=False)

@@ -72,6 +72,18 @@ class Targets(WorkloadQuery, Protocol):
     def at_least(self) -> int: ...
 
 
+class PerCell:
+    """What queries with a number for each cell of their columns share."""
+
+    columns: Columns
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        return domain.shape(self.columns)
+
+    def validate(self, domain: Domain) -> None:
+        check_columns(self.columns, domain)
+
+
 class OneCount:
     """What queries for one number share: a row counts in it, or does not."""
 

@@ -37,13 +37,13 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import WorkloadError
-from admeasure.queries.query import arrange, as_counts, check_columns
+from admeasure.queries.query import PerCell, arrange, as_counts
 from admeasure.queries.sensitivity import Sensitivity
 from admeasure.unit import Neighbours, Unit
 
 
 @dataclass(frozen=True, init=False)
-class Residual:
+class Residual(PerCell):
     """The residual of a marginal times its number of cells.
 
     >>> Residual(["sex"]).answer(np.array([5, 2]))
@@ -59,9 +59,6 @@ class Residual:
 
     def __str__(self) -> str:
         return f"residual ({', '.join(self.columns)})"
-
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return domain.shape(self.columns)
 
     def answer(self, counts: np.ndarray) -> np.ndarray:
         return _centred(as_counts(counts, len(self.columns)))
@@ -81,9 +78,6 @@ class Residual:
         if unit.neighbours is Neighbours.REPLACE:
             c, largest, norm = 2 * (c + c // least), largest + largest // least, 2 * norm
         return Sensitivity(l1=m * norm, l2_squared=m * m * c, linf=m * largest)
-
-    def validate(self, domain: Domain) -> None:
-        check_columns(self.columns, domain)
 
 
 def _centred(table: np.ndarray) -> np.ndarray:

@@ -27,11 +27,11 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
     OneCount,
+    PerCell,
     arrange,
     as_counts,
     check_at_least,
     check_codes,
-    check_columns,
     conditions,
     conditions_met,
     level_set,
@@ -41,7 +41,7 @@ from admeasure.unit import Unit
 
 
 @dataclass(frozen=True, init=False)
-class Threshold:
+class Threshold(PerCell):
     """For every target t of the k columns: how many rows agree with t in at least r of them.
 
     With r = k this is the marginal itself.
@@ -57,9 +57,6 @@ class Threshold:
 
     def __str__(self) -> str:
         return f"threshold, {self.at_least} of ({', '.join(self.columns)})"
-
-    def shape(self, domain: Domain) -> tuple[int, ...]:
-        return domain.shape(self.columns)
 
     def answer(self, counts: np.ndarray) -> np.ndarray:
         r, k = self.at_least, len(self.columns)
@@ -87,9 +84,6 @@ class Threshold:
         c = targets_satisfied(levels, self.at_least)
         o = targets_shared(levels, self.at_least)
         return of_counts(unit, touched=c, exchanged=2 * (c - o))
-
-    def validate(self, domain: Domain) -> None:
-        check_columns(self.columns, domain)
 
 
 @dataclass(frozen=True, init=False)

@@ -11,12 +11,7 @@ from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.families import Codes
 from admeasure.limits import Limits
-from admeasure.release.conditional import (
-    Like,
-    refuse_with_conditions,
-    sample_like,
-    sample_where,
-)
+from admeasure.release.conditional import Like, refuse_with_conditions, sample_like, sample_where
 from admeasure.release.search import improve, is_quick, target_weights, targets_of
 
 if TYPE_CHECKING:

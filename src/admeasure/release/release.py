@@ -22,7 +22,7 @@ from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
 from admeasure.queries import Marginal, Query, to_record
-from admeasure.queries.query import suggest
+from admeasure.queries.query import unknown_column
 from admeasure.release import store, writing
 from admeasure.release.conditional import Like, chosen
 from admeasure.release.counts import answer_counts
@@ -177,8 +177,7 @@ class Release:
             schema.column(unknown[0])
         if unknown:
             known = [*schema.domain.columns, *schema.computed]
-            hint = suggest(unknown[0], known)
-            raise WorkloadError(f"There is no column {unknown[0]!r} in the schema. {hint}")
+            raise WorkloadError(unknown_column(unknown[0], known))
         if len(set(columns)) != len(columns):
             raise WorkloadError("A marginal names a column twice. Name each once.")
 

@@ -105,9 +105,7 @@ def target_weights(
     """Marginals to come near to, with weights of at most 1: those of the workload; every column
     that they read, each marginal sharing its weight among its columns once more, so that rare
     levels are not lost to it; and what was measured besides, with the workload's mean weight."""
-    asked: dict[Columns, float] = {}
-    for query in workload:
-        asked[query.columns] = asked.get(query.columns, 0.0) + workload.weight(query)
+    asked = workload.weights_by_columns()
     mean = math.fsum(asked.values()) / len(asked)
     weights = {columns: mean for columns in measured if columns}
     weights |= asked

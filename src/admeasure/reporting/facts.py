@@ -23,14 +23,7 @@ from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
 from admeasure.queries import Cell, from_record
 from admeasure.reporting.charts import HeatCell
-from admeasure.reporting.columns import (
-    ColumnFacts,
-    Grade,
-    grade,
-    known_columns,
-    levels_of,
-    share,
-)
+from admeasure.reporting.columns import ColumnFacts, Grade, grade, known_columns, levels_of, share
 from admeasure.workload import Question
 
 COLUMNS_SHOWN = 60
@@ -164,9 +157,7 @@ def _with_levels(
 
 def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ranked, ...]:
     """The workload's marginals by their bounds, worst first."""
-    weights: dict[Columns, float] = {}
-    for query in release.workload:
-        weights[query.columns] = weights.get(query.columns, 0.0) + release.workload.weight(query)
+    weights = release.workload.weights_by_columns()
     found, looked_at = [], drawn(release.workload.marginals(), RANKED)
     for batch in batches(looked_at, release.schema.domain.cells, BATCH_CELLS):
         bounds = evidence.bounds(batch, confidence)

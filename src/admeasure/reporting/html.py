@@ -40,7 +40,7 @@ def html_report(
     if private_counts is not None:
         seen = truth.look(release, private_counts, gathered.ranked, gathered.pairs)
     return (
-        _environment()
+        environment("admeasure.reporting")
         .get_template("report.html.j2")
         .render(
             release=release,
@@ -62,7 +62,7 @@ def html_report(
 def certificate_page(release: Published) -> str:
     """The certificate as one printable page."""
     return (
-        _environment()
+        environment("admeasure.reporting")
         .get_template("certificate.html.j2")
         .render(
             release=release,
@@ -78,15 +78,17 @@ def _stamps(release: Published, *, internal: bool) -> list[str]:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment(package: str) -> jinja2.Environment:
+    """The templates of a package, with the words and charts that reports and pages share."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("admeasure.reporting", "templates"),
+        loader=jinja2.PackageLoader(package, "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(rows=rows, percent=percent, small=small, sure=sure, factor=factor)
+    environment.filters.update(shortened=charts.shortened)
     environment.globals.update(
         interval_bar=charts.interval_bar,
         plain_bar=charts.plain_bar,

@@ -70,6 +70,11 @@ class NewBySize:
     share: float
 
 
+def labelled(schema: Schema, columns: Columns, place: Iterable[int]) -> tuple[tuple[str, str], ...]:
+    """A cell in words: its columns, each with its level."""
+    return tuple((c, schema.column(c).labels[int(i)]) for c, i in zip(columns, place, strict=True))
+
+
 def new_in(
     schema: Schema, columns: Columns, counts: np.ndarray, believed: np.ndarray
 ) -> NewInMarginal:
@@ -83,12 +88,7 @@ def new_in(
     shown = np.argwhere(new & parts_occur)
     order = np.argsort(-expected[tuple(shown.T)], kind="stable")[:SHOWN]
     largest = tuple(
-        NewCombination(
-            tuple(
-                (c, schema.column(c).labels[int(i)]) for c, i in zip(columns, place, strict=True)
-            ),
-            float(expected[tuple(place)]),
-        )
+        NewCombination(labelled(schema, columns, place), float(expected[tuple(place)]))
         for place in shown[order]
     )
     share = float(expected.sum()) / total if total > 0 else 0.0

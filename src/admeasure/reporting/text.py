@@ -14,6 +14,7 @@ from admeasure.errors import UsageError
 from admeasure.evaluation.errors import NOT_PRIVATE, Errors
 from admeasure.published import Published
 from admeasure.queries import Cell
+from admeasure.reporting.columns import share
 from admeasure.reporting.facts import gather
 from admeasure.reporting.summary import summarise
 from admeasure.workload import Question
@@ -105,7 +106,7 @@ def _bounds(release: Published, confidence: float) -> Iterator[str]:
     bounds = release.bounds(confidence=confidence)
     ranked = sorted(bounds.items(), key=lambda item: (-item[1].error, item[0]))
     for columns, bound in ranked[:BOUNDS_SHOWN]:
-        yield f"{_share(release, bound):12.4f}  {', '.join(columns)} ({bound.kind})"
+        yield f"{share(bound.error, release.rows):12.4f}  {', '.join(columns)} ({bound.kind})"
     if len(ranked) > BOUNDS_SHOWN:
         yield f"{'':12}  and {len(ranked) - BOUNDS_SHOWN} better ones"
 
@@ -122,7 +123,7 @@ def _columns(release: Published, confidence: float) -> Iterator[str]:
             silent.append(column.name)
     for name, bound in sorted(known, key=lambda item: (-item[1].error, item[0])):
         yield ""
-        yield f"{name}: within {_share(release, bound):.4f} in all ({bound.kind})"
+        yield f"{name}: within {share(bound.error, release.rows):.4f} in all ({bound.kind})"
         yield from _levels(release, name, confidence)
     if silent:
         yield ""
@@ -148,7 +149,3 @@ def _line(answer: Answer, width: int) -> str:
     return (
         f"{answer.name:<{width}}  {answer.value:>12,.0f}  [{answer.low:,.0f}, {answer.high:,.0f}]"
     )
-
-
-def _share(release: Published, bound: Bound) -> float:
-    return min(2.0, bound.error / max(1, release.rows))

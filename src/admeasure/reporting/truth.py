@@ -36,6 +36,7 @@ from admeasure.reporting.likeness import (
     NewCombination,
     NewInMarginal,
     correlations,
+    labelled,
     largest,
     new_in,
 )
@@ -222,10 +223,7 @@ def _worst_cells(
     found = []
     for flat in np.argpartition(apart, apart.size - most, axis=None)[-most:]:
         place = np.unravel_index(flat, apart.shape)
-        where = tuple(
-            (c, release.schema.column(c).labels[int(code)])
-            for c, code in zip(columns, place, strict=True)
-        )
+        where = labelled(release.schema, columns, place)
         found.append(CellTruth(where, float(true[place]), float(believed[place])))
     return found
 

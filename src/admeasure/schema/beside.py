@@ -40,7 +40,7 @@ def _filled(entry: Any, folder: Path) -> Any:
 
 def read_rows(path: Path, columns: Sequence[str]) -> list[list[str]]:
     """The named columns of a CSV file with a header, as texts; each row once."""
-    text = read_text(path, SchemaError, called="file of a [[determines]]").removeprefix("\ufeff")
+    text = read_text(path, SchemaError, called="file of a [[determines]]")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
@@ -82,7 +82,7 @@ def _files(written: Mapping[str, Any]) -> Iterator[str]:
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line, read as a table or as a list."""
     try:
-        text = read_text(path).removeprefix("\ufeff")
+        text = read_text(path)
     except Exception:  # then the message is about that
         return
     for number, line in enumerate(text.splitlines(), start=1):

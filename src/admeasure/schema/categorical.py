@@ -6,20 +6,13 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import Field, WithJsonSchema, model_validator
 
-from admeasure.errors import SchemaError
 from admeasure.schema import values
-from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column
+from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column, OrPrivate
 from admeasure.schema.forms import LetterForm, WordForm
 from admeasure.schema.found_levels import MOST_FOUND, with_levels
 from admeasure.schema.hierarchy import Hierarchy, hierarchy_problems, most_levels
@@ -28,15 +21,10 @@ from admeasure.schema.rules import Listed, Reads, Rules, missing_read, missing_t
 from admeasure.schema.storage import NUMBERS, TIMES, Storage
 from admeasure.schema.values import quoted
 
-
-def _or_private(value: Any, texts: ValidatorFunctionWrapHandler) -> Any:
-    return value if value == PRIVATE else texts(value)
-
-
 Categories = Annotated[
     tuple[str, ...],
     Field(strict=False),
-    WrapValidator(_or_private),
+    OrPrivate,
     WithJsonSchema(
         {
             "anyOf": [{"type": "array", "items": {"type": "string"}}, {"const": PRIVATE}],
@@ -173,15 +161,11 @@ class StringColumn(Column):
     @cached_property
     def _by_code(self) -> StringColumn:
         assert self.hierarchy is not None
-        return self._changed(enum=self.hierarchy.leaves, levels_of=None)
+        return self.changed(enum=self.hierarchy.leaves, levels_of=None)
 
     def cut(self, levels: Sequence[str]) -> StringColumn:
         """The column with names of its hierarchy as levels."""
-        return self._changed(enum=tuple(levels))
-
-    def _changed(self, **fields: Any) -> StringColumn:
-        known = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).model_validate({**known, **fields})
+        return self.changed(enum=tuple(levels))
 
     @property
     def regular(self) -> int:
@@ -206,8 +190,7 @@ class StringColumn(Column):
 
     @property
     def listed(self) -> tuple[str, ...]:
-        if self.is_open:
-            self._refuse_open()
+        self.refuse_open("levels", "`enum = […]`")
         return self.enum or ()
 
     def span_of(self, value: object) -> tuple[int, int] | None:
@@ -247,13 +230,6 @@ class StringColumn(Column):
             return {self._key(value): code for code, value in enumerate(self.listed)}
         ascending = np.argsort(self.of_held, kind="stable").tolist()
         return {self._key(self.held[i]): int(self.of_held[i]) for i in ascending}
-
-    def _refuse_open(self) -> NoReturn:
-        raise SchemaError(
-            f"Column {quoted(self.name)} has private levels, which a fit finds. Where they must be "
-            "known before, for a public table, a predicate or a comparison, give it `enum = […]`, "
-            "or use the schema of a release."
-        )
 
     @cached_property
     def _numbers(self) -> dict[float, int]:

@@ -12,9 +12,17 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from admeasure.errors import SchemaError
 from admeasure.schema import select, values
 from admeasure.schema.forms import Form
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -30,6 +38,14 @@ PRIVATE = "private"
 CODEBOOK = "from the codebook rather than from the data"
 
 
+def _or_private(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    return value if value == PRIVATE else read(value)
+
+
+OrPrivate = WrapValidator(_or_private)
+"""Of a field that may hold `PRIVATE` too."""
+
+
 class Part(BaseModel):
     """What all parts of a schema share: strict types, no unknown fields, no changes."""
 
@@ -43,6 +59,11 @@ class Part(BaseModel):
         for name in set(kept) - set(type(self).model_fields):
             kept.pop(name)
         return made
+
+    def changed(self, **fields: Any) -> Self:
+        """The same with other fields, checked anew."""
+        known = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_validate({**known, **fields})
 
 
 class Column(Part):
@@ -92,6 +113,15 @@ class Column(Part):
         """Whether its levels are sought among the texts of the table, which is read again by the
         schema that has them."""
         return False
+
+    def refuse_open(self, what: str, instead: str) -> None:
+        """Refuse to say what a run is still to find, and tell what to write instead."""
+        if self.is_open:
+            raise SchemaError(
+                f"Column {values.quoted(self.name)} has private {what}, which a fit finds. Where "
+                "they must be known before, for a public table, a predicate or a comparison, give "
+                f"it {instead}, or use the schema of a release."
+            )
 
     @cached_property
     def sought_form(self) -> Form | None:

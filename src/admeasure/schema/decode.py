@@ -25,7 +25,7 @@ from admeasure.schema.inside import Inside
 from admeasure.schema.model import Schema
 from admeasure.schema.rules import Number
 from admeasure.schema.storage import Storage
-from admeasure.schema.values import OTHER
+from admeasure.schema.values import OTHER, objects
 
 
 def decode(
@@ -95,7 +95,7 @@ def _level_values(column: Column) -> np.ndarray:
     texts = column.type == "string"
     values += [OTHER if texts else None] * column.other
     values += [None] * (column.missing_values is not None)
-    return _objects(values) if texts or column.levels > column.regular else np.array(values)
+    return objects(values) if texts or column.levels > column.regular else np.array(values)
 
 
 def _drawn(
@@ -131,9 +131,3 @@ def _instead(missing: frozenset[Number], grid: OrdinalGrid | RealGrid, number: f
     first, last = float(grid.edges[code]), float(grid.edges[code + 1])
     parts = (first + (last - first) * k / 64 for k in range(1, 64))
     return next(v for v in parts if v not in missing and grid.place(v) == code)
-
-
-def _objects(values: list[Any]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array

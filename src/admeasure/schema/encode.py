@@ -16,13 +16,13 @@ from admeasure.schema.column import Column
 from admeasure.schema.difference import explained, refuse_storage, stored_difference
 from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid, RealGrid
-from admeasure.schema.load import did_you_mean
 from admeasure.schema.model import Schema
 from admeasure.schema.ordered import Ordered
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals, resolve
 from admeasure.schema.rules import Listed, Reads
 from admeasure.schema.storage import Storage
 from admeasure.schema.units import units_of
+from admeasure.schema.values import did_you_mean
 
 _STORAGES = {
     "integer": Storage.WHOLE,

@@ -8,16 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-)
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from admeasure.schema import values
-from admeasure.schema.column import PRIVATE
+from admeasure.schema.column import PRIVATE, OrPrivate
 
 MAX_WHOLE = 2**53
 MOST_BINS = 64
@@ -36,17 +30,13 @@ def _iso_date(value: Any) -> Any:
     return (values.date_from_text(value) or value) if is_day else value
 
 
-def _or_private(value: Any, number: ValidatorFunctionWrapHandler) -> Any:
-    return value if value == PRIVATE else number(value)
-
-
 Whole = Annotated[int, Field(ge=-MAX_WHOLE, le=MAX_WHOLE)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
 Day = Annotated[datetime.date, BeforeValidator(_iso_date)]
 Bins = Annotated[
     int,
     Field(ge=1),
-    WrapValidator(_or_private),
+    OrPrivate,
     WithJsonSchema(
         {
             "anyOf": [{"type": "integer", "minimum": 1}, {"const": PRIVATE}],

@@ -40,7 +40,6 @@ def may_be_level(text: str) -> bool:
 def with_levels(column: StringColumn, levels: Iterable[str]) -> StringColumn:
     """The column with these levels, in an order that is public, and `other`. Of levels that are
     read as the same one is kept."""
-    known = {name: getattr(column, name) for name in type(column).model_fields}
     form = column.sought_form
     enum = tuple(sorted({t if form is None else form.standard(t) for t in levels}))
-    return type(column).model_validate({**known, "enum": enum, "other": True})
+    return column.changed(enum=enum, other=True)

@@ -23,20 +23,8 @@ from admeasure.schema.values import (
 )
 
 MISSING = (
-    "",
-    "NA",
-    "N/A",
-    "n/a",
-    "na",
-    "NaN",
-    "nan",
-    "NULL",
-    "null",
-    "None",
-    "?",
-    ".",
-    "-",
-    "#N/A",
+    *("", "NA", "N/A", "n/a", "na", "NaN", "nan"),
+    *("NULL", "null", "None", "?", ".", "-", "#N/A"),
 )
 """Texts that mean missing, if nothing in the column speaks against it."""
 MOST_LEVELS = 1000

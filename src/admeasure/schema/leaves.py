@@ -103,13 +103,10 @@ def day_starts(low: int, high: int) -> tuple[int, ...]:
     if high - low < MAX_DAYS:
         return tuple(range(low, high + 1))
     found = {low}
-    for year in range(_day(low).year, _day(high).year + 1):
-        first, last = (
-            values.days(datetime.date(year, 1, 1)),
-            values.days(datetime.date(year, 12, 31)),
-        )
+    for year in range(values.day(low).year, values.day(high).year + 1):
+        first = values.days(datetime.date(year, 1, 1))
         if 1940 <= year < 2060:
-            found.update(range(first, last + 1))
+            found.update(range(first, values.days(datetime.date(year, 12, 31)) + 1))
         elif 1800 <= year < 2200:
             found.update(values.days(datetime.date(year, m, 1)) for m in range(1, 13))
         else:
@@ -126,7 +123,7 @@ def hierarchy(starts: np.ndarray, *, days: bool) -> tuple[np.ndarray, ...]:
     """
     levels = [np.arange(len(starts))]
     if days:
-        dates = [_day(int(s)) for s in starts]
+        dates = [values.day(int(s)) for s in starts]
         for name in (lambda d: (d.year, d.month), lambda d: d.year):
             first: dict[object, int] = {}
             for i, date in enumerate(dates):
@@ -136,10 +133,6 @@ def hierarchy(starts: np.ndarray, *, days: bool) -> tuple[np.ndarray, ...]:
     while len(levels[0]) > BRANCHING:
         levels.insert(0, levels[0][::BRANCHING])
     return tuple(levels if len(levels[0]) > 1 or len(levels) == 1 else levels[1:])
-
-
-def _day(ordinal: int) -> datetime.date:
-    return datetime.date.fromordinal(ordinal + values.EPOCH)
 
 
 def _power(size: float) -> int:

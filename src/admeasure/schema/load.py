@@ -7,8 +7,7 @@ quote nothing (`beside.py`).
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,12 @@ from admeasure.schema.beside import with_tables, without_values
 from admeasure.schema.column import Part
 from admeasure.schema.model import LISTS, TYPES, Privacy, Schema, Table, repeated_names
 from admeasure.schema.shorthand import written_out
-from admeasure.schema.values import quoted
+from admeasure.schema.values import did_you_mean, quoted
 from admeasure.untrusted import parse_toml, read_text
 
 PLACEHOLDER = "TODO"
 _FREE_TEXT = {"title", "description", "source"}
 _SECTIONS: dict[str, type[Part]] = {"table": Table, "privacy": Privacy, **LISTS}
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """A question with the nearest known word, or nothing.
-
-    >>> did_you_mean("maximun", ["minimum", "maximum"])
-    "Did you mean 'maximum'?"
-    """
-    near = difflib.get_close_matches(str(word), list(known), n=1)
-    return f"Did you mean {quoted(near[0])}?" if near else ""
 
 
 def load(path: str | Path) -> Schema:

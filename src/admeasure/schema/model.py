@@ -27,7 +27,7 @@ from admeasure.schema.determined import Computed, DeterminesEntry, lifted
 from admeasure.schema.difference import DifferenceEntry
 from admeasure.schema.inside import Inside
 from admeasure.schema.ordered import IntegerColumn, NumberColumn
-from admeasure.schema.values import quoted
+from admeasure.schema.values import did_you_mean, quoted
 from admeasure.schema.zeros import AtLeastOneEntry, OrderEntry, Zero, ZeroEntry
 from admeasure.unit import Neighbours, Unit
 
@@ -232,8 +232,6 @@ class Schema(Part):
     def column(self, name: str) -> Column:
         """The column of that name, also one that is computed; a `SchemaError` suggests the nearest
         where there is none."""
-        from admeasure.schema.load import did_you_mean
-
         if name not in self._by_name:
             computed = tuple(entry.to for entry in self.determines)
             if name in computed:

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from admeasure.errors import SchemaError
-from admeasure.schema import leaves, values
+from admeasure.schema import leaves
 from admeasure.schema.clock import MINUTES, ClockForm, clock_problems
 from admeasure.schema.column import CODEBOOK, MAX_LEVELS, PRIVATE, Column
 from admeasure.schema.fields import (
@@ -112,12 +111,7 @@ class Ordered(Column):
         yield from fine_problems(self)
 
     def _unless_open(self) -> None:
-        if self.is_open:
-            raise SchemaError(
-                f"Column {values.quoted(self.name)} has private bins, which a fit finds. Where "
-                "they must be known before, for a public table, a predicate or a comparison, give "
-                "it `bins = …` or `edges = […]`, or use the schema of a release."
-            )
+        self.refuse_open("bins", "`bins = …` or `edges = […]`")
 
     @cached_property
     def missing_read(self) -> frozenset[int | float]:

@@ -43,12 +43,12 @@ def fine_column(column: Ordered) -> Ordered:
     kept = _with_values(starts, column.missing_read)
     closed = {"bins": None, "scale": None}
     if isinstance(high, int) and len(kept) == high - kept[0] + 1:
-        low = _written(column, kept[0])
-        return _changed(column, **closed, minimum=low, maximum=_written(column, high))
+        low, high = _written(column, kept[0], high)
+        return column.changed(**closed, minimum=low, maximum=high)
     if kept[-1] == high:
         kept.pop()
-    edges = _all_written(column, (*kept, high))
-    return _changed(column, **closed, minimum=None, maximum=None, edges=edges)
+    edges = _written(column, *kept, high)
+    return column.changed(**closed, minimum=None, maximum=None, edges=edges)
 
 
 def _with_values(starts: Sequence[Any], missing: frozenset[int | float]) -> list[Any]:
@@ -95,9 +95,9 @@ def cut(column: Ordered, cells: Sequence[int]) -> Ordered:
     high = fine.ends[1]
     starts = [s for s in _starts(fine)[list(cells)].tolist() if s < high]
     if not starts:
-        return _changed(fine, bins=1, edges=None)
-    edges = _all_written(column, (*starts, high))
-    return _changed(fine, bins=None, minimum=None, maximum=None, edges=edges)
+        return fine.changed(bins=1, edges=None)
+    edges = _written(column, *starts, high)
+    return fine.changed(bins=None, minimum=None, maximum=None, edges=edges)
 
 
 def one_bin(column: Ordered) -> Ordered:
@@ -118,19 +118,7 @@ def _starts(column: Column) -> np.ndarray:
     return grid.starts if isinstance(grid, OrdinalGrid) else grid.edges[:-1]
 
 
-def _written(column: Ordered, ordinal: Any) -> Any:
-    """A number of the grid as a schema file writes it."""
-    if isinstance(column, DateColumn):
-        return values.day(int(ordinal))
-    return ordinal
-
-
-def _all_written(column: Ordered, ordinals: tuple[Any, ...]) -> tuple[Any, ...]:
-    if isinstance(column, DateColumn):
-        return tuple(_written(column, ordinal) for ordinal in ordinals)
-    return ordinals
-
-
-def _changed(column: Ordered, **fields: Any) -> Ordered:
-    known = {name: getattr(column, name) for name in type(column).model_fields}
-    return type(column).model_validate({**known, **fields})
+def _written(column: Ordered, *ordinals: Any) -> tuple[Any, ...]:
+    """Numbers of the grid as a schema file writes them."""
+    is_day = isinstance(column, DateColumn)
+    return tuple(values.day(int(ordinal)) for ordinal in ordinals) if is_day else ordinals

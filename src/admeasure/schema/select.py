@@ -9,7 +9,6 @@ edge and not the bin above. In a column with a hierarchy a value is one of its c
 
 from __future__ import annotations
 
-import datetime
 import difflib
 import math
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from admeasure.schema.portion import Portion
 from admeasure.schema.problems import Refusal
 from admeasure.schema.rules import Reads
 from admeasure.schema.storage import Storage
-from admeasure.schema.values import EPOCH, quoted
+from admeasure.schema.values import day, quoted
 
 if TYPE_CHECKING:
     from admeasure.schema.column import Column
@@ -121,7 +120,7 @@ def _known(column: Column, value: object) -> object:
     if read is None or read != read:
         return value
     is_day = column.rules[Storage.TEXT].reads is Reads.DAY
-    return datetime.date.fromordinal(read + EPOCH) if is_day else read
+    return day(read) if is_day else read
 
 
 def _advice(column: Column, value: object, code: int) -> str:

@@ -13,7 +13,6 @@ schema, and every release, holds each column whole.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Mapping
 from itertools import pairwise
@@ -22,7 +21,7 @@ from typing import Any
 
 from admeasure.errors import SchemaError
 from admeasure.schema.ready import READY
-from admeasure.schema.values import quoted
+from admeasure.schema.values import did_you_mean, quoted
 from admeasure.untrusted import read_text
 
 FIELDS = ("names", "like", "ready", "enum_file")
@@ -133,8 +132,7 @@ def _from_column(
     above: tuple[str, ...],
 ) -> dict[str, Any]:
     if not isinstance(like, str) or like not in named:
-        near = difflib.get_close_matches(str(like), list(named), n=1)
-        hint = f"Did you mean {quoted(near[0])}?" if near else "Name a column that has a `name`."
+        hint = did_you_mean(like, named) or "Name a column that has a `name`."
         raise SchemaError(f"{called} is like {quoted(like)}, which is no column. {hint}")
     if like in above:
         raise SchemaError(
@@ -146,11 +144,9 @@ def _from_column(
 
 def _ready(name: object, called: str) -> Mapping[str, Any]:
     if not isinstance(name, str) or name not in READY:
-        near = difflib.get_close_matches(str(name), list(READY), n=1)
-        hint = f"Did you mean {quoted(near[0])}? " if near else ""
+        known = f"{did_you_mean(name, READY)} There are: {', '.join(READY)}.".lstrip()
         raise SchemaError(
-            f"{called} asks for the ready block {quoted(name)}, which there is not. {hint}"
-            f"There are: {', '.join(READY)}."
+            f"{called} asks for the ready block {quoted(name)}, which there is not. {known}"
         )
     return READY[name]
 
@@ -162,7 +158,7 @@ def _beside(name: object, field: str, called: str, folder: Path | None, instead:
             f"{called} has {field}, which is read beside a schema file. Write {instead}."
         )
     called = f"{field.split()[-1]} of {called[0].lower()}{called[1:]}"
-    return read_text(folder / name, SchemaError, called=called).removeprefix("\ufeff")
+    return read_text(folder / name, SchemaError, called=called)
 
 
 def _listed(name: object, called: str, column: str, folder: Path | None) -> list[str]:

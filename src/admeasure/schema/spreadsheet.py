@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.schema.model import Schema
+from admeasure.schema.values import objects
 
 MARK = "'"
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
@@ -57,9 +58,7 @@ def _safe(values: Any) -> Any:
     if array.dtype.kind not in "OU":
         return values
     texts = {v: safe_text(v) for v in set(array.tolist()) if isinstance(v, str)}
-    made = np.empty(len(array), dtype=object)
-    made[:] = [texts.get(v, v) if isinstance(v, str) else v for v in array.tolist()]
-    return made
+    return objects([texts.get(v, v) if isinstance(v, str) else v for v in array.tolist()])
 
 
 def columns_with_formulas(schema: Schema) -> list[str]:

@@ -7,9 +7,11 @@ grammars of docs/reference/schema.md, which the SQL encoder repeats. Nothing her
 from __future__ import annotations
 
 import datetime
+import difflib
 import math
 import numbers
 import re
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -61,6 +63,16 @@ def quoted(name: object) -> str:
     return text if len(text) <= 80 else text[:60] + "…" + text[-16:]
 
 
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A question with the nearest known word, or nothing.
+
+    >>> did_you_mean("maximun", ["minimum", "maximum"])
+    "Did you mean 'maximum'?"
+    """
+    near = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"Did you mean {quoted(near[0])}?" if near else ""
+
+
 def plain(value: object) -> Plain:
     """Bring a value from a frame, an array or a list to a plain Python type; a timestamp becomes
     its day, in UTC where it has a zone."""
@@ -110,6 +122,13 @@ def _date_of_numpy(value: np.datetime64) -> datetime.date:
     if not isinstance(day, datetime.date):  # numpy gives an int for years outside 1 … 9999
         return datetime.date.max if day > 0 else datetime.date.min
     return day
+
+
+def objects(values: Sequence[object]) -> np.ndarray:
+    """An array of these very objects."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def day(number: int) -> datetime.date:

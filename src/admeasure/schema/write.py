@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.schema.values import quoted
+from admeasure.schema.values import objects, quoted
 
 _FORMATS = {
     ".csv": "FORMAT csv, HEADER true",
@@ -85,7 +85,7 @@ def _in_place_of(path: Path) -> Any:
 
 def _array(values: Any) -> tuple[np.ndarray, str]:
     """An array that DuckDB reads without guessing, and the SQL type of its column."""
-    array = values if isinstance(values, np.ndarray) else _from_list(values)
+    array = values if isinstance(values, np.ndarray) else objects(list(values))
     match array.dtype.kind:
         case "b":
             return array, "BOOLEAN"
@@ -98,12 +98,6 @@ def _array(values: Any) -> tuple[np.ndarray, str]:
         case "O":
             return _from_objects(array)
     return array.astype(object), "VARCHAR"
-
-
-def _from_list(values: Any) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return array
 
 
 def _from_objects(array: np.ndarray) -> tuple[np.ndarray, str]:

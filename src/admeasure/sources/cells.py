@@ -32,7 +32,7 @@ from admeasure.sources.count import (
     plan_passes,
     share_out,
 )
-from admeasure.sparse import SparseCounts
+from admeasure.sparse import LARGEST_POSITION, SparseCounts
 
 MAX_BYTES = 2**31
 """What a call may hold while it counts, results included, all marginals together."""
@@ -40,7 +40,6 @@ MAX_BYTES = 2**31
 FRESH_BYTES = 2**26
 """Packed rows that wait to be sorted, all marginals together, or an eighth of a lower limit."""
 
-_WORD = 2**62
 _MERGING = 5
 """What merging takes at its peak, as a multiple of what the runs take (measured)."""
 _DENSE_CELLS = 2**16
@@ -123,7 +122,7 @@ class CellCounter:
         self._dense = Counter(domain, [*shares[0], *rest], rows=rows, homes=shares[0])
         self._table_bytes = 8 * sum(map(domain.cells, set(shares[0].values())))
         large = sorted({columns for columns in asked if columns} - set(small))
-        self._runs = {columns: _Runs(_words(domain, columns)) for columns in large}
+        self._runs = {columns: CellRuns.of(domain, columns) for columns in large}
         words = sum(len(runs.groups) for runs in self._runs.values())
         self._fresh_rows = max(1, min(FRESH_BYTES, max_bytes // 8) // (8 * max(words, 1)))
 
@@ -149,7 +148,7 @@ class CellCounter:
             prefixes = Prefixes(block, self._domain)
             for columns in share:
                 runs = self._runs[columns]
-                runs.add(tuple(prefixes.index(group) for group in runs.groups), self._fresh_rows)
+                runs.add(tuple(map(prefixes.index, runs.groups)), self._fresh_rows)
 
         return add
 
@@ -189,7 +188,7 @@ class CellCounter:
         for columns, table in self._dense.each():
             yield _thinned(self._domain, columns, table)
         for columns in list(self._runs):
-            yield _unpacked(self._domain, columns, self._runs.pop(columns))
+            yield unpacked(self._domain, columns, self._runs.pop(columns))
 
 
 def _nbytes(one: SparseCounts) -> int:
@@ -197,7 +196,7 @@ def _nbytes(one: SparseCounts) -> int:
 
 
 @dataclass
-class _Run:
+class CellRun:
     """Distinct cells in lexicographic order of their words, and how often each occurs."""
 
     words: Words
@@ -207,12 +206,17 @@ class _Run:
         return len(self.counts)
 
 
-class _Runs:
-    """What was found of one marginal so far."""
+class CellRuns:
+    """What was found of one marginal so far. A cell is a word for each of `groups` of its columns:
+    its place among their combinations."""
+
+    @classmethod
+    def of(cls, domain: Domain, columns: Columns) -> CellRuns:
+        return cls(_words(domain, columns) or [()])
 
     def __init__(self, groups: Sequence[Columns]) -> None:
         self.groups = groups
-        self._runs: list[_Run] = []
+        self._runs: list[CellRun] = []
         self._fresh: list[Words] = []
         self._fresh_rows = 0
 
@@ -228,20 +232,20 @@ class _Runs:
 
     def _sort(self) -> None:
         if self._fresh:
-            self._push(_counted(_joined(self._fresh)))
+            self.push(_counted(_joined(self._fresh)))
             self._fresh, self._fresh_rows = [], 0
 
-    def _push(self, run: _Run) -> None:
+    def push(self, run: CellRun) -> None:
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = _merged(self._runs.pop(), run)
         self._runs.append(run)
 
-    def whole(self) -> _Run:
+    def whole(self) -> CellRun:
         self._sort()
         while len(self._runs) > 1:
             last = self._runs.pop()
             self._runs.append(_merged(self._runs.pop(), last))
-        empty = _Run(tuple(np.zeros(0, np.int64) for _ in self.groups), np.zeros(0, np.int64))
+        empty = CellRun(tuple(np.zeros(0, np.int64) for _ in self.groups), np.zeros(0, np.int64))
         return self._runs.pop() if self._runs else empty
 
 
@@ -249,7 +253,7 @@ def _joined(parts: Iterable[Words]) -> Words:
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def _counted(words: Words) -> _Run:
+def _counted(words: Words) -> CellRun:
     if len(words) == 1:
         words[0].sort()
     else:
@@ -257,10 +261,10 @@ def _counted(words: Words) -> _Run:
         words = tuple(word[order] for word in words)
     starts = _starts(words)
     counts = np.diff(starts, append=len(words[0]))
-    return _Run(tuple(word[starts] for word in words), counts.astype(np.int64, copy=False))
+    return CellRun(tuple(word[starts] for word in words), counts.astype(np.int64, copy=False))
 
 
-def _merged(first: _Run, second: _Run) -> _Run:
+def _merged(first: CellRun, second: CellRun) -> CellRun:
     words = _joined((first.words, second.words))
     counts = np.concatenate((first.counts, second.counts))
     # A stable sort finds that these are two sorted runs and merges them.
@@ -270,8 +274,8 @@ def _merged(first: _Run, second: _Run) -> _Run:
     del order
     starts = _starts(words)
     if not len(starts):
-        return _Run(words, counts)
-    return _Run(tuple(word[starts] for word in words), np.add.reduceat(counts, starts))
+        return CellRun(words, counts)
+    return CellRun(tuple(word[starts] for word in words), np.add.reduceat(counts, starts))
 
 
 def _starts(words: Words) -> np.ndarray:
@@ -296,7 +300,7 @@ def _words(domain: Domain, columns: Columns) -> list[Columns]:
     groups: list[list[str]] = []
     cells = 1
     for column in columns:
-        if not groups or cells * domain[column] > _WORD:
+        if not groups or cells * domain[column] > LARGEST_POSITION:
             groups.append([])
             cells = 1
         groups[-1].append(column)
@@ -317,7 +321,7 @@ def _thinned(domain: Domain, columns: Columns, table: np.ndarray) -> SparseCount
     return SparseCounts(columns, codes, flat[places])
 
 
-def _unpacked(domain: Domain, columns: Columns, runs: _Runs) -> SparseCounts:
+def unpacked(domain: Domain, columns: Columns, runs: CellRuns) -> SparseCounts:
     run = runs.whole()
     codes = np.empty((len(run), len(columns)), _code_type(domain, columns))
     place = len(columns)

@@ -52,11 +52,7 @@ _PLAN_ROWS = 100_000
 
 
 def count_marginals(
-    codes: Mapping[str, np.ndarray],
-    domain: Domain,
-    marginals: Sequence[Columns],
-    *,
-    max_cells: int = MAX_CELLS,
+    codes: Mapping[str, np.ndarray], domain: Domain, marginals: Sequence[Columns]
 ) -> list[np.ndarray]:
     """The exact int64 count array of each marginal, in the order asked; () is the row count.
 
@@ -66,9 +62,7 @@ def count_marginals(
     ([[0, 0, 1], [1, 0, 1]], 3)
     """
     rows = len(next(iter(codes.values()))) if codes else 0
-    return count_in_passes(
-        lambda _columns, _part: [codes], domain, marginals, rows=rows, max_cells=max_cells
-    )
+    return count_in_passes(lambda _columns, _part: [codes], domain, marginals, rows=rows)
 
 
 Read = Callable[[Columns, tuple[int, int]], Iterable[Mapping[str, np.ndarray]]]
@@ -81,12 +75,11 @@ def count_in_passes(
     marginals: Sequence[Columns],
     *,
     rows: int | None = None,
-    max_cells: int = MAX_CELLS,
     pass_cells: int = PASS_CELLS,
 ) -> list[np.ndarray]:
     """Counts of rows that can be read again and again, in as few passes as `pass_cells` allows."""
     marginals = [tuple(columns) for columns in marginals]
-    check(domain, marginals, max_cells)
+    check(domain, marginals)
     if not marginals:
         return []
     passes = plan_passes(domain, marginals, rows=rows, pass_cells=pass_cells)
@@ -95,7 +88,7 @@ def count_in_passes(
         asked = list(homes_of_pass)
         # The number of rows is told by whichever pass comes first.
         asked += [()] if k == 0 and () in marginals else []
-        counter = Counter(domain, asked, rows=rows, max_cells=max_cells, homes=homes_of_pass)
+        counter = Counter(domain, asked, rows=rows, homes=homes_of_pass)
         for chunk in read(counter.columns, (k, len(passes))):
             counter.add(chunk)
         found |= dict(zip(asked, counter.result(), strict=True))

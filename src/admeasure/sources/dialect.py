@@ -31,25 +31,33 @@ class Stored:
     is_direct: bool = False
 
 
+def identifier(name: str) -> str:
+    """A name in double quotes, as most engines write one."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 class Dialect(ABC):
     """The words of one engine. Expressions go in and come out as SQL."""
 
     name: str
+    double: str = "DOUBLE"
+    """The type of doubles."""
     fence: str = ""
     """Ends a query whose expressions the planner must not repeat in the query around it."""
     widest: float = math.inf
     """No whole number that is read, exactly or not, is as large as this."""
 
-    @abstractmethod
-    def identifier(self, name: str) -> str: ...
+    def identifier(self, name: str) -> str:
+        return identifier(name)
 
     @abstractmethod
     def text(self, value: str) -> str | None:
         """A literal, or None for a text that no value of this engine can equal."""
 
-    @abstractmethod
     def real(self, value: float) -> str:
-        """A literal that is exactly this double."""
+        """A literal that is exactly this double. A plain 0.1 may be a decimal, and be rounded
+        another way."""
+        return f"CAST('{float(value)!r}' AS {self.double})"
 
     def whole(self, value: int) -> str:
         return f"({value})" if value < 0 else str(value)
@@ -62,9 +70,9 @@ class Dialect(ABC):
     def text_of(self, x: str, stored: Stored) -> str:
         """The text of a text, boolean, whole number or day, compared byte by byte."""
 
-    @abstractmethod
     def trim(self, text: str) -> str:
         """Without the spaces (and only those) around it."""
+        return f"TRIM({text}, ' ')"
 
     @abstractmethod
     def matches(self, text: str, pattern: str) -> str:

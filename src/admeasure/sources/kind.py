@@ -115,7 +115,8 @@ class Kind(ABC):
 
     @abstractmethod
     def find_problems(self, data: Any, schema: Schema) -> list[Problem]:
-        """Every rule of the schema that the table breaks."""
+        """Every rule of the schema that the table breaks; an empty list where it is sound. For the
+        steward who holds the table: that a rule is broken is knowledge of the table."""
 
     @abstractmethod
     def storage_types(self, data: Any) -> list[tuple[str, str]]:

@@ -24,13 +24,7 @@ from admeasure.schema.units import unit_text, units_of
 from admeasure.schema.values import plain, quoted
 from admeasure.sources.cells import count_cells
 from admeasure.sources.count import count_marginals
-from admeasure.sources.texts import (
-    Texts,
-    check_storage,
-    count_texts,
-    in_blocks,
-    sought,
-)
+from admeasure.sources.texts import Texts, check_storage, count_texts, in_blocks, sought
 from admeasure.sparse import SparseCounts, TextCounts
 
 

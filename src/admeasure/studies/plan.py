@@ -20,23 +20,14 @@ from admeasure.mechanisms import REGISTRY, LearnsFromPublic, build
 from admeasure.planning.mechanism import options_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
-from admeasure.sources import look
+from admeasure.sources.kinds import installed_kind
 from admeasure.studies.budgets import Conversion, Delta, delta_for, read_delta, stated
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
 from admeasure.workload.files import tables
 
-STUDY = (
-    "epsilons",
-    "seeds",
-    "workloads",
-    "delta",
-    "conversion",
-    "judge",
-    "seconds",
-    "megabytes",
-)
+STUDY = ("epsilons", "seeds", "workloads", "delta", "conversion", "judge", "seconds", "megabytes")
 TABLE = ("name", "data", "schema", "public", "workloads")
 MECHANISM = ("name", "options")
 MOST_JOBS = 1_000_000
@@ -187,7 +178,7 @@ def _grid(name: str, option: str, values: Any) -> list[str]:
 def _contents(data: str) -> str:
     """A hash of a table's files. Of a table elsewhere it is its place, without who asks: the hash
     is written down, and a password could be guessed from it."""
-    return digest(look.identity(data))
+    return digest(installed_kind(data).identity(data))
 
 
 def _seeds(study: Mapping[str, Any]) -> list[int]:

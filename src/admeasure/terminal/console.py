@@ -111,8 +111,9 @@ def error(text: str, exit_code: int) -> None:
 
 
 def banner(text: str) -> None:
-    """A line of the result that must not be overlooked."""
-    print(styled(f"*** {clean(text)} ***", RED, sys.stdout))
+    """A line of the result that must not be overlooked, where there is one to be said."""
+    if text:
+        print(styled(f"*** {clean(text)} ***", RED, sys.stdout))
 
 
 def finite(value: Any) -> Any:

@@ -52,17 +52,12 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def notebook_bars(
-    draw: Callable[..., Any] | None = None, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Callable[[str], Bar]]:
-    """Makes bars; when the work ends they go away. `draw` shows a value the first time, and gives
-    what shows another in its place (IPython's `display`)."""
-    if draw is None:
-        from IPython.display import display  # pyright: ignore[reportMissingImports]
+def notebook_bars() -> Iterator[Callable[[str], Bar]]:
+    """Makes bars; when the work ends they go away."""
+    from IPython.display import display  # pyright: ignore[reportMissingImports]
 
-        draw = display
     steps: list[ShownStep] = []
-    shown = draw(ShownSteps(), display_id=True)
+    shown: Any = display(ShownSteps(), display_id=True)
     last = [-PAUSE]
 
     def make(label: str) -> Bar:
@@ -71,8 +66,8 @@ def notebook_bars(
 
         def tell(part: float, said: str = "") -> None:
             step.part, step.said = min(1.0, part), said
-            if clock() - last[0] >= PAUSE or part >= 1:
-                last[0] = clock()
+            if time.monotonic() - last[0] >= PAUSE or part >= 1:
+                last[0] = time.monotonic()
                 shown.update(ShownSteps(tuple(steps)))
 
         return tell

@@ -7,7 +7,7 @@ import numpy as np
 from admeasure.domain import canonical
 from admeasure.schema import Problem, Schema
 from admeasure.schema.look import Finding, look
-from admeasure.sources.look import column_names, distinct_values, find_problems
+from admeasure.sources.kinds import installed_kind
 from admeasure.sources.open import held, open_source
 from admeasure.verbs.given import GivenSchema, schema_of
 
@@ -23,7 +23,9 @@ def check(data: str, schema: GivenSchema) -> list[Problem]:
     []
     """
     schema = schema_of(schema).as_read
-    found = find_problems(data, schema)
+    kind = installed_kind(data)
+    kind.check_readable(schema)
+    found = kind.find_problems(data, schema)
     if found:
         return found
     return [*_ruled_out(data, schema), *_contradicted(data, schema)]
@@ -33,7 +35,7 @@ def left_out(data: str, schema: GivenSchema) -> list[str]:
     """The columns of the table that the schema leaves out, by its header."""
     schema = schema_of(schema)
     known = {*schema.stored_names, *schema.computed, schema.privacy.unit_column}
-    return [n for n in column_names(data, schema.table.encoding) if n not in known]
+    return [n for n in _names(data, schema) if n not in known]
 
 
 def look_at(data: str, schema: GivenSchema) -> list[Finding]:
@@ -42,10 +44,14 @@ def look_at(data: str, schema: GivenSchema) -> list[Finding]:
     NOT PRIVATE: for the terminal of whoever holds the table. Nothing of it is kept or charged.
     """
     schema = schema_of(schema)
-    encoding = schema.table.encoding
-    stored = column_names(data, encoding)
+    kind, encoding, stored = installed_kind(data), schema.table.encoding, _names(data, schema)
     columns = [c for c in schema.columns if c.name in stored]
-    return [f for c in columns for f in look(c, distinct_values(data, c.name, encoding))]
+    return [f for c in columns for f in look(c, kind.distinct_values(data, c.name, encoding))]
+
+
+def _names(data: str, schema: Schema) -> list[str]:
+    """The columns of the table, by its header."""
+    return installed_kind(data).column_names(data, schema.table.encoding)
 
 
 def _ruled_out(data: str, schema: Schema) -> list[Problem]:
@@ -67,7 +73,7 @@ def _ruled_out(data: str, schema: Schema) -> list[Problem]:
 
 def _contradicted(data: str, schema: Schema) -> list[Problem]:
     """Rows in which a determined column, where the table has it, is not what determines it."""
-    stored = column_names(data, schema.table.encoding)
+    stored = _names(data, schema)
     computed = [c for name, c in schema.computed.items() if name in stored]
     if not computed:
         return []

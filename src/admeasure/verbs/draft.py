@@ -12,7 +12,7 @@ from admeasure.schema.draft import draft as draft_text
 from admeasure.schema.imports import Facts, of_codebook, of_hierarchy, of_json
 from admeasure.schema.infer import fields_of
 from admeasure.schema.values import quoted
-from admeasure.sources.look import distinct_values, storage_types, table_name
+from admeasure.sources.kinds import installed_kind
 from admeasure.untrusted import read_json, read_text
 
 
@@ -39,7 +39,8 @@ def draft(
     ...     print(draft(f"{folder}/people.csv").count("TODO") > 0)
     True
     """
-    header = storage_types(data)
+    kind = installed_kind(data)
+    header = kind.storage_types(data)
     names = [name for name, _ in header]
     facts: Facts = {}
     for file in [public] if isinstance(public, (str, Path)) else public:
@@ -51,20 +52,21 @@ def draft(
                 "first column of a hierarchy is called like the column whose codes it has."
             )
         facts = found | facts
-    return draft_text(header, name=table_name(data), facts=facts)
+    return draft_text(header, name=kind.table_name(data), facts=facts)
 
 
 def _facts(file: str, names: list[str], folder: Path) -> Facts:
     if file.lower().endswith(".json"):
         return of_json(read_json(Path(file)), Path(file).name)
     if file.lower().endswith(".csv"):
-        text = read_text(Path(file), called="public file").removeprefix("\ufeff")
+        text = read_text(Path(file), called="public file")
         found = of_codebook(text)
         if found is not None and set(found) & set(names):
             return found
         tree = of_hierarchy(text, names, Path(os.path.relpath(file, folder)).as_posix())
         if tree is not None:
             return tree
-    stored = {name for name, _ in storage_types(file)}
-    read = {n: fields_of(distinct_values(file, n, None)) for n in names if n in stored}
+    kind = installed_kind(file)
+    stored = {name for name, _ in kind.storage_types(file)}
+    read = {n: fields_of(kind.distinct_values(file, n, None)) for n in names if n in stored}
     return {name: fields for name, fields in read.items() if fields is not None}

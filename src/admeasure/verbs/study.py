@@ -24,13 +24,7 @@ from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
 from admeasure.studies.process import serve
 from admeasure.studies.run import run_study
-from admeasure.studies.table import (
-    StudyCell,
-    best_of_options,
-    check_measure,
-    export_rows,
-    summary,
-)
+from admeasure.studies.table import StudyCell, best_of_options, check_measure, export_rows, summary
 
 if TYPE_CHECKING:
     from admeasure.release import Release

@@ -20,7 +20,7 @@ from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.schema.load import validate
 from admeasure.schema.shorthand import written_out
-from admeasure.sources.look import storage_types
+from admeasure.sources.kinds import installed_kind
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.web import code, commands
 from admeasure.web.budget import number
@@ -40,7 +40,7 @@ def open_table(space: Workspace, body: Json) -> Json:
     data = space.located(body["data"])
     if not data:
         raise UsageError("Name a file first.")
-    header = storage_types(data)
+    header = installed_kind(data).storage_types(data)
     name = Path(data).name.split(".")[0]
     form = empty_form(name, header)
     if body.get("schema"):
@@ -55,7 +55,7 @@ def open_demo(space: Workspace) -> Json:
     folder = space.folder / "demo"
     folder.mkdir(exist_ok=True)
     data = unpack(folder)
-    header = storage_types(data)
+    header = installed_kind(data).storage_types(data)
     form = form_of(_read_toml(folder / "schema.toml"), header)
     table = space.add(str(data), header, form, _file_of(form))
     schema = table.schema()

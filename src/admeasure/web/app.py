@@ -59,10 +59,10 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         Route(f"{at}/budget", page(lambda r: pages.budget(space, handlers.table(r)))),
         Route(f"{at}/compare", page(handlers.compare)),
         Route(of, page(lambda r: pages.run(handlers.table(r), handlers.run(r)))),
-        Route(f"{of}/events", handlers.events),
+        Route(f"{of}/events", handlers.made(handlers.events)),
         Route(f"{of}/report", handlers.report("report.html")),
         Route(f"{of}/internal", handlers.report(INTERNAL)),
-        Route(f"{of}/download/{{what}}", handlers.download),
+        Route(f"{of}/download/{{what}}", handlers.made(handlers.download)),
         act("/open", lambda r, b: actions.open_table(space, b)),
         act("/demo", lambda r, b: actions.open_demo(space)),
         act("/book/use", lambda r, b: actions.use_book(space, b)),
@@ -105,18 +105,20 @@ class Handlers:
     def run(self, request: Request) -> runs.RunFolder:
         return runs.find_run(self.table(request), request.path_params["run"])
 
-    def page(self, make: Callable[[Request], pages.Page]) -> Callable[[Request], Any]:
+    def made(self, make: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        """What is asked for, or a page that says why it cannot be had."""
+
         async def endpoint(request: Request) -> Response:
             try:
-                page = await run_in_threadpool(make, request)
-                return HTMLResponse(await run_in_threadpool(page.html, self._root))
+                return await run_in_threadpool(make, request)
             except AdmeasureError as error:
-                return self.problem(str(error))
+                page = pages.problem(on_page(str(error)))
+                return HTMLResponse(page.html(self._root), status_code=404)
 
         return endpoint
 
-    def problem(self, text: str) -> Response:
-        return HTMLResponse(pages.problem(on_page(text)).html(self._root), status_code=404)
+    def page(self, make: Callable[[Request], pages.Page]) -> Callable[[Request], Any]:
+        return self.made(lambda request: HTMLResponse(make(request).html(self._root)))
 
     def action(self, path: str, work: Callable[[Request, dict[str, Any]], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -150,30 +152,24 @@ class Handlers:
         runs.resume(run, seen)
         return {"state": run.state}
 
-    async def events(self, request: Request) -> Response:
+    def events(self, request: Request) -> Response:
         """A run as it goes on, as server-sent events: each is the whole state, so that a page that
         was reloaded, or opened twice, shows the same."""
-        try:
-            watched = await run_in_threadpool(lambda: Watched(self.run(request)))
-        except AdmeasureError as error:
-            return self.problem(str(error))
+        watched = Watched(self.run(request))
         return StreamingResponse(_watch(request, watched), media_type="text/event-stream")
 
     def report(self, name: str) -> Callable[[Request], Any]:
         """A report of the run, to be shown; the internal one is there only if it was asked for."""
 
-        async def endpoint(request: Request) -> Response:
-            try:
-                path = self.run(request).path / name
-            except AdmeasureError as error:
-                return self.problem(str(error))
+        def shown(request: Request) -> Response:
+            path = self.run(request).path / name
             if not path.exists():
-                return self.problem("The report is not there yet.")
+                raise UsageError("The report is not there yet.")
             return FileResponse(
                 path, media_type="text/html", headers={"content-security-policy": REPORT_POLICY}
             )
 
-        return endpoint
+        return self.made(shown)
 
     def internal(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
         """The internal report, by a process of its own: it reads the private table."""
@@ -183,11 +179,8 @@ class Handlers:
         at = f"/tables/{table.name}/runs/{run.number}"
         return {"next": f"{at}/download/internal.html", "shown": f"{at}/internal"}
 
-    async def download(self, request: Request) -> Response:
-        try:
-            path, name = await run_in_threadpool(self._file, request)
-        except AdmeasureError as error:
-            return self.problem(str(error))
+    def download(self, request: Request) -> Response:
+        path, name = self._file(request)
         return FileResponse(path, filename=name)
 
     def _file(self, request: Request) -> tuple[Path, str]:

@@ -40,9 +40,14 @@ def _done(argv: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _error(done: subprocess.CompletedProcess[str]) -> str:
-    """The last error that the command printed, with the lines that belong to it."""
-    lines = done.stderr.splitlines()
+    return last_error(done.stderr) or (
+        f"The command ended with code {done.returncode} and said nothing."
+    )
+
+
+def last_error(said: str) -> str:
+    """The last error that a command said, with the lines that belong to it; nothing where it said
+    none."""
+    lines = said.splitlines()
     starts = [i for i, line in enumerate(lines) if line.startswith("error:")]
-    if not starts:
-        return f"The command ended with code {done.returncode} and said nothing."
-    return "\n".join(lines[starts[-1] :]).removeprefix("error:").strip()
+    return "\n".join(lines[starts[-1] :] if starts else ()).removeprefix("error:").strip()

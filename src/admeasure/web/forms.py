@@ -17,9 +17,8 @@ from admeasure.schema.shorthand import written_out
 from admeasure.schema.toml import toml_key, toml_value
 from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml
-from admeasure.web.conditions import selection_of, text_of, value_of
+from admeasure.web.conditions import ORDERED, selection_of, text_of, value_of
 
-ORDERED = ("integer", "number", "date")
 TEXTS = ("minimum", "maximum", "bins", "edges", "enum", "missing", "title", "source")
 SPELLINGS = {
     "integer": ("decimal", "thousands", "format"),

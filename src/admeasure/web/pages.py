@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.planning import certified
 from admeasure.release import Release
-from admeasure.reporting import charts, html
 from admeasure.reporting.facts import Ranked, rank
+from admeasure.reporting.html import environment
 from admeasure.web import actions, asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
@@ -20,22 +18,6 @@ from admeasure.web.wording import KINDS, LABELS, on_page
 from admeasure.web.workspace import TableFolder, Workspace
 
 COMPARED_MARGINALS = 60
-
-
-@cache
-def environment() -> jinja2.Environment:
-    found = jinja2.Environment(
-        loader=jinja2.PackageLoader("admeasure.web", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters.update(
-        rows=html.rows, percent=html.percent, small=html.small, shortened=charts.shortened
-    )
-    found.globals.update(plain_bar=charts.plain_bar)
-    return found
 
 
 class Page:
@@ -46,7 +28,8 @@ class Page:
 
     def html(self, root: str) -> str:
         """The page, with all its links below `root`."""
-        return environment().get_template(self.template).render(root=root, **self.values)
+        template = environment("admeasure.web").get_template(self.template)
+        return template.render(root=root, **self.values)
 
 
 def home(space: Workspace) -> Page:

@@ -28,6 +28,7 @@ from admeasure.reporting.facts import RoundFacts, rounds
 from admeasure.run import JOURNAL
 from admeasure.verbs.given import mechanism_of
 from admeasure.web import worker
+from admeasure.web.commands import last_error
 from admeasure.web.kept import (
     Damaged,
     damaged,
@@ -159,10 +160,7 @@ class RunFolder:
             last = read_part(path, max(0, path.stat().st_size - LAST_WORDS), LAST_WORDS)
         except (OSError, Damaged):
             return ""
-        lines = last.decode("utf-8", errors="replace").splitlines()
-        starts = [i for i, line in enumerate(lines) if line.startswith("error:")]
-        said = lines[starts[-1] :] if starts else []
-        return on_page("\n".join(said).removeprefix("error:").strip())
+        return on_page(last_error(last.decode("utf-8", errors="replace")))
 
 
 def all_runs(table: TableFolder) -> list[RunFolder]:

@@ -8,6 +8,7 @@ that of the schema, `on_page` elsewhere). Texts in quotes are the user's own and
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 from admeasure.mechanisms import REGISTRY
@@ -131,15 +132,15 @@ def in_words(text: str) -> str:
     >>> in_words("Column 'enum' has no enum. Add `enum = […]` to the schema.")
     "Column 'enum' has no categories. Fill in “Categories” here."
     """
-    made, end = [], 0
-    for token in _TOKEN.finditer(text):
-        before, code = _plain(text[end : token.start()]), token[1]
-        if code is not None:
-            before = _VERB.sub(_tick if _field(code) in TICKED else _fill, before)
-        made += [before, _token(token)]
-        end = token.end()
-    made.append(_plain(text[end:]))
-    return "".join(made)
+
+    def plainly(text: str, code: str | None) -> str:
+        text = _WORDS.sub(lambda found: _BARE[found[0]], text)
+        if code is None:
+            return text
+        verb = "tick " if _field(code) in TICKED else "fill in "
+        return _VERB.sub(lambda found: _case(found[1][0], verb), text)
+
+    return _rewritten(text, plainly)
 
 
 def on_page(text: str) -> str:
@@ -158,14 +159,20 @@ max-megabytes=… into “Options of the mechanism”.'
             own.append(found[1])
         return OPTIONS.get(found[1], found[1])
 
-    made, end = [], 0
-    for token in _TOKEN.finditer(text):
-        made += [_OPTION.sub(named, text[end : token.start()]), _token(token)]
-        end = token.end()
-    made.append(_OPTION.sub(named, text[end:]))
+    made = _rewritten(text, lambda text, _: _OPTION.sub(named, text))
     if own and " has no option " not in text:
-        made.append(f" Write {own[0]}=… into “Options of the mechanism”.")
-    return re.sub(r"\b([Gg])ive (?=“)", lambda g: _case(g[1], "fill in "), "".join(made))
+        made += f" Write {own[0]}=… into “Options of the mechanism”."
+    return re.sub(r"\b([Gg])ive (?=“)", lambda g: _case(g[1], "fill in "), made)
+
+
+def _rewritten(text: str, between: Callable[[str, str | None], str]) -> str:
+    """Fields, sections and quotations in words, and what stands between them by `between`, which is
+    also given the field that follows, if one does."""
+    made, end = "", 0
+    for token in _TOKEN.finditer(text):
+        made += between(text[end : token.start()], token[1]) + _token(token)
+        end = token.end()
+    return made + between(text[end:], None)
 
 
 @cache
@@ -177,19 +184,6 @@ def _of_mechanisms() -> frozenset[str]:
 
 def _case(like: str, word: str) -> str:
     return word.capitalize() if like.isupper() else word
-
-
-def _plain(text: str) -> str:
-    """What stands between fields and quotations."""
-    return _WORDS.sub(lambda found: _BARE[found[0]], text)
-
-
-def _fill(found: re.Match[str]) -> str:
-    return "Fill in " if found[1][0].isupper() else "fill in "
-
-
-def _tick(found: re.Match[str]) -> str:
-    return "Tick " if found[1][0].isupper() else "tick "
 
 
 def _field(code: str) -> str:

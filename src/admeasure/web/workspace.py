@@ -32,14 +32,7 @@ from admeasure.schema import Schema
 from admeasure.sources.address import holds_secret
 from admeasure.sources.kind import scheme_of
 from admeasure.sources.kinds import SCHEMES
-from admeasure.web.kept import (
-    damaged,
-    locked,
-    read_json,
-    read_text,
-    refuse_unless_own,
-    write_json,
-)
+from admeasure.web.kept import damaged, locked, read_json, read_text, refuse_unless_own, write_json
 from admeasure.workload import Workload, parse_workload
 
 MOST_FILES = 60

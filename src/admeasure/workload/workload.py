@@ -140,6 +140,13 @@ class Workload:
             return tuple(query.columns for query in self.queries)  # in this order already
         return tuple(sorted({q.columns for q in self.queries}, key=_size_then_name))
 
+    def weights_by_columns(self) -> dict[Columns, float]:
+        """What the queries that read the same columns weigh together, in the order of queries."""
+        found: dict[Columns, float] = {}
+        for query, weight in self.entries:
+            found[query.columns] = found.get(query.columns, 0.0) + weight
+        return found
+
     def marginal_weights(self) -> list[Fraction]:
         """What each of these weighs: all that asks for it, exactly."""
         found: dict[Columns, Fraction] = {}

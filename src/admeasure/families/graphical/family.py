@@ -28,7 +28,7 @@ from admeasure.families.graphical.structure.junction_tree import (
 )
 from admeasure.families.graphical.structure.room import Room
 from admeasure.families.graphical.structure.zeros import Zeros
-from admeasure.measurement import Measurement
+from admeasure.measurement import Measurement, believed_total
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
 
@@ -254,6 +254,4 @@ def total_of(log: Sequence[Measurement]) -> float | None:
     for m in counted:
         if m.sigma == 0:
             return max(1.0, float(m.values))
-    weights = [1 / (m.values.size * m.sigma**2) for m in log]
-    sums = [w * float(m.values.sum()) for w, m in zip(weights, log, strict=True)]
-    return max(1.0, sum(sums) / sum(weights))
+    return believed_total(log)

@@ -10,12 +10,8 @@ from admeasure.schema.difference import DifferenceEntry, reader, refuse_storage,
 from admeasure.schema.model import Schema
 from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Refusal
-from admeasure.sources.dialect import Stored
 from admeasure.sources.encode import MARKS, encoding, steps
-from admeasure.sources.files.sql import DuckDB, storage_of
-from admeasure.sources.files.tables import TablePart
-
-_DUCKDB = DuckDB()
+from admeasure.sources.files.sql import DUCKDB, TablePart
 
 
 def with_differences(part: TablePart, schema: Schema) -> TablePart:
@@ -27,16 +23,14 @@ def with_differences(part: TablePart, schema: Schema) -> TablePart:
 
 
 def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
-    kept = ", ".join(f"k{i}" for i in range(len(part.names)))
-    places = [part.names.index(name) for name in (entry.of, entry.minus)]
-    columns = [reader(schema, name) for name in (entry.of, entry.minus)]
-    encodings = []
-    for i, (column, place) in enumerate(zip(columns, places, strict=True)):
-        stored = Stored(column.name, storage_of(part.types[place]), part.types[place])
+    kept = part.aliases
+    taken, encodings = [], []
+    for i, name in enumerate((entry.of, entry.minus)):
+        column, (alias, stored) = reader(schema, name), part.stored(name)
         if stored.storage not in column.rules:
             raise refuse_storage(column)
-        encodings.append(encoding(column, stored, i, _DUCKDB))
-    taken = [f"k{place} AS x{i}" for i, place in enumerate(places)]
+        encodings.append(encoding(column, stored, i, DUCKDB))
+        taken.append(f"{alias} AS x{i}")
     codes = [f"({e.code(MARKS)}) AS c{i}" for i, e in enumerate(encodings)]
     # Where nothing had to be read the stored value is the number.
     later, earlier = (f"v{i}" if e.value else f"x{i}" for i, e in enumerate(encodings))
@@ -44,10 +38,10 @@ def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
     kind = "DOUBLE" if isinstance(schema.column(entry.column), NumberColumn) else "BIGINT"
     value = (
         f"CASE WHEN c0 = {missing} OR c1 = {missing} THEN NULL "
-        f"WHEN c0 < 0 OR c1 < 0 THEN {_DUCKDB.real(other)} "
+        f"WHEN c0 < 0 OR c1 < 0 THEN {DUCKDB.real(other)} "
         f"ELSE CAST(CAST({later} AS {kind}) - CAST({earlier} AS {kind}) AS DOUBLE) END"
     )
-    rows = f"SELECT {kept}, {', '.join(taken)} FROM {part.relation} AS stored({kept})"
+    rows = f"SELECT {kept}, {', '.join(taken)} FROM {part.rows}"
     for step in (*steps(encodings), codes):
         rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
     rows = f"SELECT {kept}, {value} AS k{len(part.names)} FROM ({rows})"

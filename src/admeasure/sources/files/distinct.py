@@ -26,11 +26,9 @@ def distinct_values(data: Any, name: str, encoding: str | None) -> Iterator[tupl
     try:
         with connected(location.read_paths) as connection:
             for part in layout(connection, location):
-                aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
-                place = f"k{part.names.index(name)}"
+                place, _ = part.stored(name)
                 found = connection.execute(
-                    f"SELECT {place}, count(*) FROM {part.relation} AS stored({aliases}) "
-                    f"GROUP BY {place}"
+                    f"SELECT {place}, count(*) FROM {part.rows} GROUP BY {place}"
                 )
                 while batch := found.fetchmany(_BATCH):
                     yield from batch

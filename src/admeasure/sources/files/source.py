@@ -29,12 +29,7 @@ from admeasure.sources.count import count_in_passes
 from admeasure.sources.files.cache import CodeFile, dtypes_of
 from admeasure.sources.files.engine import connected
 from admeasure.sources.files.table import FileTable
-from admeasure.sources.files.tables import (
-    layout,
-    locate,
-    of_header,
-    without_entries,
-)
+from admeasure.sources.files.tables import layout, locate, of_header, without_entries
 from admeasure.sources.kind import Progress
 from admeasure.sources.texts import Texts
 from admeasure.sparse import SparseCounts

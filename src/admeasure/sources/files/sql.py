@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from admeasure.schema.frames import EXACT_DOUBLE
 from admeasure.schema.grid import OrdinalGrid, RealGrid
@@ -45,10 +46,6 @@ def storage_of(sql_type: str) -> Storage:
     return _STORAGES.get(sql_type.partition("(")[0], Storage.OTHER)
 
 
-def identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def text(value: str) -> str:
     """A text literal. The parser stops at a NUL, so that one is put together.
 
@@ -64,28 +61,43 @@ def enum_type(number: int) -> str:
     return f"e{number}"
 
 
+@dataclass(frozen=True)
+class TablePart:
+    """Rows with one set of columns: what stands after FROM, names and SQL types in stored order."""
+
+    relation: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def aliases(self) -> str:
+        """The columns by position."""
+        return ", ".join(f"k{i}" for i in range(len(self.names)))
+
+    @property
+    def rows(self) -> str:
+        """What stands after FROM, with columns called by their `aliases`."""
+        return f"{self.relation} AS stored({self.aliases})"
+
+    def stored(self, name: str) -> tuple[str, Stored]:
+        """The alias of a column, and how it is stored."""
+        place = self.names.index(name)
+        sql_type = self.types[place]
+        return f"k{place}", Stored(name, storage_of(sql_type), sql_type)
+
+
 class DuckDB(Dialect):
     name = "duckdb"
     widest = _HUGE
 
-    def identifier(self, name: str) -> str:
-        return identifier(name)
-
     def text(self, value: str) -> str | None:
         return text(value)
-
-    def real(self, value: float) -> str:
-        """A plain 0.1 would be a decimal, and be rounded another way."""
-        return f"CAST('{float(value)!r}' AS DOUBLE)"
 
     def nan(self, x: str, stored: Stored) -> str | None:
         return f"isnan({x})" if stored.storage is Storage.REAL else None
 
     def text_of(self, x: str, stored: Stored) -> str:
         return f"CAST({_day(x) if stored.storage.is_time else x} AS VARCHAR)"
-
-    def trim(self, text: str) -> str:
-        return f"trim({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
         return f"regexp_full_match({text}, {self.text(pattern)})"
@@ -165,6 +177,9 @@ class DuckDB(Dialect):
 
     def fingerprint(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws('|', {', '.join(parts)}))"
+
+
+DUCKDB = DuckDB()
 
 
 def _list(entries: Iterable[str]) -> str:

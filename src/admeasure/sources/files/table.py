@@ -24,25 +24,17 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
-from admeasure.sources.dialect import Stored
 from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.differences import with_differences
 from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.files.sql import DuckDB, enum_type, no_unit, storage_of, unit_kind, unit_text
-from admeasure.sources.files.tables import (
-    MOST_LINE,
-    Location,
-    TablePart,
-    layout,
-)
+from admeasure.sources.files.sql import DUCKDB, TablePart, enum_type, no_unit, unit_kind, unit_text
+from admeasure.sources.files.tables import MOST_LINE, Location, layout
 from admeasure.sources.files.texts import check_texts, fetched, texts_query
 from admeasure.sources.kind import Progress
 from admeasure.sources.texts import Texts
 from admeasure.sparse import TextCounts
-
-_DUCKDB = DuckDB()
 
 
 class FileTable:
@@ -145,7 +137,7 @@ class FileTable:
         where one of them is written another way."""
         if self._unit is None:
             return
-        if len({unit_kind(part.types[part.names.index(self._unit)]) for part in parts}) > 1:
+        if len({unit_kind(part.stored(self._unit)[1].type) for part in parts}) > 1:
             raise DataError(
                 f"The files of {self.location.words} store column {quoted(self._unit)} in "
                 "different types, so that rows of one unit cannot be told from those of others. "
@@ -206,7 +198,7 @@ class FileTable:
         # By bytes: a collation of the column would take two units for one.
         return (
             f"SELECT {places}, {flag} "
-            f"FROM (SELECT *, {_DUCKDB.fingerprint(['u', codes])} AS hashed FROM ({rows})) "
+            f"FROM (SELECT *, {DUCKDB.fingerprint(['u', codes])} AS hashed FROM ({rows})) "
             f"QUALIFY row_number() OVER (PARTITION BY encode(u) ORDER BY hashed, {codes}) "
             f"<= {self.schema.privacy.max_rows_per_unit} OR {refused}"
         )
@@ -233,35 +225,30 @@ class FileTable:
     ) -> str:
         """A part's rows as c0, c1, … (and u, the unit's name, and whether there is none). Each step
         is a query of its own, so that nothing is computed twice."""
-        places = [part.names.index(name) for name in names]
+        places = [part.stored(name) for name in names]
         encodings = [
-            encoding(self.schema.column(name), _stored(name, part.types[place]), i, _DUCKDB)
-            for i, (name, place) in enumerate(zip(names, places, strict=True))
+            encoding(self.schema.column(kept.name), kept, i, DUCKDB)
+            for i, (_, kept) in enumerate(places)
         ]
         _create_types(connection, encodings)
-        stored = [f"k{place} AS x{i}" for i, place in enumerate(places)]
+        stored = [f"{place} AS x{i}" for i, (place, _) in enumerate(places)]
         unit = []
         if with_unit and self._unit is not None:
-            place = part.names.index(self._unit)
-            key = f"k{place}", part.types[place]
+            place, kept = part.stored(self._unit)
+            key = place, kept.type
             stored += [f"{unit_text(*key)} AS u", f"{no_unit(*key)} AS no_unit"]
             unit = ["u", "no_unit"]
-        aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
         codes = [
             f"CAST({e.code(marks[name])} AS {sql_type or self._code_type(name)}) AS c{i}"
             for i, (e, name) in enumerate(zip(encodings, names, strict=True))
         ]
-        rows = f"SELECT {', '.join(stored) or '1'} FROM {part.relation} AS stored({aliases})"
+        rows = f"SELECT {', '.join(stored) or '1'} FROM {part.rows}"
         for step in steps(encodings):
             rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
         return f"SELECT {', '.join(codes + unit) or '1'} FROM ({rows})"
 
     def _code_type(self, name: str) -> str:
         return "UTINYINT" if self.schema.column(name).dtype == np.uint8 else "USMALLINT"
-
-
-def _stored(name: str, sql_type: str) -> Stored:
-    return Stored(name, storage_of(sql_type), sql_type)
 
 
 def _codes(count: int) -> str:

@@ -28,8 +28,9 @@ from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
 from admeasure.schema.values import quoted
 from admeasure.sources.address import printable
+from admeasure.sources.dialect import identifier
 from admeasure.sources.files.kind import SCHEME
-from admeasure.sources.files.sql import identifier, text
+from admeasure.sources.files.sql import TablePart, text
 from admeasure.sources.files.views import check_fixed
 from admeasure.sources.kind import scheme_of
 from admeasure.sources.kinds import SCHEMES
@@ -82,15 +83,6 @@ class Location:
             return quoted(self.given)
         first = quoted(printable(self.paths[0]))
         return first if len(self.paths) == 1 else f"{first} and {len(self.paths) - 1} more files"
-
-
-@dataclass(frozen=True)
-class TablePart:
-    """Rows with one set of columns: what stands after FROM, names and SQL types in stored order."""
-
-    relation: str
-    names: tuple[str, ...]
-    types: tuple[str, ...]
 
 
 def locate(data: str | Path | Sequence[str | Path]) -> Location:

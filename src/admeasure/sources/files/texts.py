@@ -12,18 +12,14 @@ import numpy as np
 
 from admeasure.schema.column import Column
 from admeasure.schema.found_levels import LONGEST_LEVEL
-from admeasure.sources.dialect import Stored
-from admeasure.sources.files.sql import DuckDB, storage_of, text, unit_text
-from admeasure.sources.files.tables import TablePart
+from admeasure.sources.files.sql import DUCKDB, TablePart, text, unit_text
 from admeasure.sources.texts import BLOCK, absent_texts, check_storage, sought_text
 from admeasure.sparse import TextCounts
-
-_DUCKDB = DuckDB()
 
 
 def check_texts(column: Column, parts: Sequence[TablePart]) -> None:
     for part in parts:
-        check_storage(column, storage_of(part.types[part.names.index(column.name)]))
+        check_storage(column, part.stored(column.name)[1].storage)
 
 
 def texts_query(column: Column, parts: Sequence[TablePart], unit: str | None, most: int) -> str:
@@ -35,7 +31,7 @@ def texts_query(column: Column, parts: Sequence[TablePart], unit: str | None, mo
     if unit is None:
         rows = f"SELECT encode(v) AS t FROM ({rows}) WHERE {' AND '.join(kept)}"
     else:
-        hashed = f"{_DUCKDB.fingerprint(['u', 'v'])} AS hashed"
+        hashed = f"{DUCKDB.fingerprint(['u', 'v'])} AS hashed"
         rows = f"SELECT encode(u) AS u, encode(v) AS t, {hashed} FROM ({rows}) WHERE " + (
             " AND ".join(kept)
         )
@@ -47,15 +43,11 @@ def texts_query(column: Column, parts: Sequence[TablePart], unit: str | None, mo
 
 
 def _texts(column: Column, part: TablePart, unit: str | None) -> str:
-    place = part.names.index(column.name)
-    sql_type = part.types[place]
-    stored = Stored(column.name, storage_of(sql_type), sql_type)
-    asked = [f"{sought_text(column, _DUCKDB.text_of(f'k{place}', stored), _DUCKDB)} AS v"]
+    asked = [f"{sought_text(column, DUCKDB.text_of(*part.stored(column.name)), DUCKDB)} AS v"]
     if unit is not None:
-        of_unit = part.names.index(unit)
-        asked.append(f"{unit_text(f'k{of_unit}', part.types[of_unit])} AS u")
-    aliases = ", ".join(f"k{i}" for i in range(len(part.names)))
-    return f"SELECT {', '.join(asked)} FROM {part.relation} AS stored({aliases})"
+        place, stored = part.stored(unit)
+        asked.append(f"{unit_text(place, stored.type)} AS u")
+    return f"SELECT {', '.join(asked)} FROM {part.rows}"
 
 
 def fetched(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[TextCounts]:

@@ -29,7 +29,7 @@ from admeasure.schema.frames import Frame, StoredColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.rules import Reads
 from admeasure.schema.storage import Storage
-from admeasure.schema.values import EPOCH
+from admeasure.schema.values import day
 
 NUMBER_BITS = 62
 MOST_TEXTS = 128
@@ -230,7 +230,7 @@ def _texts_of(column: Column) -> list[str]:
 def _day_text(column: Column) -> Callable[[int], str]:
     """How the table spells a day."""
     spelled = datetime.date.isoformat if column.form is None else column.form.spelled
-    return lambda day: spelled(datetime.date.fromordinal(day + EPOCH))
+    return lambda number: spelled(day(number))
 
 
 def slots_of(texts: Sequence[str]) -> Texts | None:

@@ -31,11 +31,11 @@ MODULES = (
     "untrusted.py",
     "schema/*.py",
     "sources/__init__.py",
+    "sources/cells.py",
     "sources/count.py",
     "sources/spark/__init__.py",
     "sources/spark/codes.py",
     "sources/spark/digits.py",
-    "sources/spark/pairs.py",
     "sources/spark/task.py",
     "sources/spark/values.py",
 )

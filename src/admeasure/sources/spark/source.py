@@ -152,7 +152,7 @@ class SparkSource:
             words = self._table.words
             words = words[0].upper() + words[1:]
             raise DataError(f"{words} changed while it was used. Start again.")
-        return arrays, [SparseCounts(c, *pair) for c, pair in zip(sparse, pairs, strict=True)]
+        return arrays, pairs
 
 
 def find_problems(data: Any, schema: Schema) -> list[Problem]:
@@ -223,7 +223,7 @@ class _Table:
         sparse: Sequence[Columns],
         *,
         rows: int | None = None,
-    ) -> tuple[list[Problem], int, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
+    ) -> tuple[list[Problem], int, list[np.ndarray], list[SparseCounts]]:
         """One job: what is broken, the number of rows, and the counts. Columns that the table
         lacks are left out of it."""
         is_kept = self._kept is not None

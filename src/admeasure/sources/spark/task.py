@@ -12,6 +12,7 @@ Counts are exact and private. A failure says its kind alone: its text could quot
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,14 +22,16 @@ from admeasure.domain import Columns, Domain
 from admeasure.schema.column import Column
 from admeasure.schema.encode import settle
 from admeasure.schema.problems import Refusal, resolve
-from admeasure.sources.count import BLOCK_ROWS, Counter
+from admeasure.sources.cells import CellRun, CellRuns, unpacked
+from admeasure.sources.count import BLOCK_ROWS, Counter, Prefixes
 from admeasure.sources.spark.codes import pack as pack_codes
 from admeasure.sources.spark.codes import unpack as unpack_codes
-from admeasure.sources.spark.pairs import Pairs
 from admeasure.sources.spark.values import NotText, ShippedColumns
+from admeasure.sparse import SparseCounts
 
 CHUNK = 32_768
-"""Cells of counts that travel together: the key of the reduction is the chunk's number."""
+"""Cells of counts that travel together: the key of the reduction is the chunk's number, or a
+negative one where they are cells that occur."""
 
 COUNT_FIELDS = "part int, cells binary, counts binary"
 KEPT_FIELDS = "head binary, codes binary"
@@ -38,8 +41,18 @@ _COUNTS = pa.schema([("part", pa.int32()), ("cells", pa.binary()), ("counts", pa
 _OUTPUT_BYTES = 4 * 2**20
 # One row short of the size from which a `Counter` takes a second thread: a task has one core.
 _BLOCK = BLOCK_ROWS - 1
+_FRESH_ROWS = 2 * BLOCK_ROWS
 _HEAD = 4
 _FLAGS = ("broken", "lost", "inexact")
+
+
+@contextmanager
+def _its_kind_alone() -> Iterator[None]:
+    """What a failure may say."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
@@ -96,27 +109,27 @@ class ScanTally:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One task's part: Spark calls this with its rows."""
-        try:
+        with _its_kind_alone():
             yield from self._count(batches)
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         head = np.zeros(self.head, np.int64)
         counter = Counter(self.domain, self.dense, rows=self.rows)
-        pairs = [Pairs.empty(self.domain.shape(m)) for m in self.sparse]
+        runs = [CellRuns.of(self.domain, m) for m in self.sparse]
         read = self._kept if self.is_kept else self._values
         for codes, rows in read(batches, head):
             counter.add(codes)
-            for one, columns in zip(pairs, self.sparse, strict=True):
-                one.add([codes[c] for c in columns], rows)
+            prefixes, alone = Prefixes(codes, self.domain), np.zeros(rows, np.int64)
+            for one in runs:
+                words = tuple(prefixes.index(g) if g else alone for g in one.groups)
+                one.add(words, _FRESH_ROWS)
         if not head[0]:
             return
         counts = counter.result()
         room = np.zeros(self.chunks * CHUNK - self.cells, np.int64)
         flat = np.concatenate([head, *(array.ravel() for array in counts), room])
         del counts
-        yield from _packed(self._rows_of(flat, pairs))
+        yield from _packed(self._rows_of(flat, runs))
 
     def _values(self, batches: Iterable[pa.RecordBatch], head: np.ndarray) -> Iterator[_Block]:
         for table in _blocks(batches):
@@ -137,11 +150,11 @@ class ScanTally:
 
         return unpack_codes(records(), self.columns, wanted, _BLOCK)
 
-    def _rows_of(self, flat: np.ndarray, pairs: Sequence[Pairs]) -> Iterator[tuple]:
+    def _rows_of(self, flat: np.ndarray, runs: Sequence[CellRuns]) -> Iterator[tuple]:
         for part in range(self.chunks):
             yield from _chunk(part, flat[part * CHUNK : (part + 1) * CHUNK])
-        for number, one in enumerate(pairs):
-            yield from one.rows(self.chunks + number)
+        for number, one in enumerate(runs):
+            yield from _cells(-self.chunks - number - 1, one)
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,7 @@ class Keep:
     name: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
+        with _its_kind_alone():
             for table in _blocks(batches):
                 head = np.zeros(_head_of(self.layout.columns), np.int64)
                 codes = _codes(table, self.layout, head, is_coded=self.is_coded)
@@ -163,8 +176,6 @@ class Keep:
                 seen = [head.astype("<i8").tobytes(), *[None] * (len(records) - 1)]
                 columns = {"head": pa.array(seen, pa.binary()), "codes": records}
                 yield pa.RecordBatch.from_pydict(columns)
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
 
 @dataclass(frozen=True)
@@ -176,11 +187,9 @@ class Encode:
     passed: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
+        with _its_kind_alone():
             for table in _blocks(batches):
                 yield from self._encode(table).to_batches()
-        except Exception as error:
-            raise RuntimeError(f"admeasure: a task failed with {type(error).__name__}") from None
 
     def _encode(self, table: pa.Table) -> pa.Table:
         named = {name: table[name] for name in self.passed}
@@ -205,33 +214,32 @@ def add_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The reduction: rows of one part, from all tasks, to one row. Spark brings all rows of a part
     to one call; only the sums are held."""
     dense: dict[int, np.ndarray] = {}
-    pairs: dict[int, Pairs] = {}
+    runs: dict[int, CellRuns] = {}
     for batch in batches:
         for part, cells, counts in _rows(batch):
-            if part < 0:  # see `Pairs.rows`: the parts of pairs are marked by their sign
-                one = Pairs.unpack(cells, counts)
-                pairs[part] = pairs[part].merged(one) if part in pairs else one
+            if part < 0:
+                run = _run(cells, counts)
+                runs.setdefault(part, CellRuns([()] * len(run.words))).push(run)
                 continue
             total = dense.setdefault(part, np.zeros(CHUNK, np.int64))
             _add(total, cells, counts)
     rows = (row for part, total in dense.items() for row in _chunk(part, total))
     yield from _packed(rows)
-    yield from _packed(row for part, one in pairs.items() for row in one.rows(-part - 1))
+    yield from _packed(row for part, one in runs.items() for row in _cells(part, one))
 
 
 def unpack(
     batches: Iterable[pa.RecordBatch], tally: ScanTally
-) -> tuple[Seen, list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
+) -> tuple[Seen, list[np.ndarray], list[SparseCounts]]:
     """The reduction's rows, on the driver: what was seen, the arrays of the dense marginals, and
-    codes and counts of the sparse ones."""
+    the cells of the sparse ones."""
     domain = tally.domain
     flat = np.zeros(tally.chunks * CHUNK, np.int64)
-    pairs = [Pairs.empty(domain.shape(m)) for m in tally.sparse]
+    runs = [CellRuns.of(domain, m) for m in tally.sparse]
     for batch in batches:
         for part, cells, counts in _rows(batch):
             if part < 0:
-                place = -part - 1 - tally.chunks
-                pairs[place] = pairs[place].merged(Pairs.unpack(cells, counts))
+                runs[-part - 1 - tally.chunks].push(_run(cells, counts))
             else:
                 _add(flat[part * CHUNK : (part + 1) * CHUNK], cells, counts)
     arrays, start = [], tally.head
@@ -239,8 +247,7 @@ def unpack(
         size = domain.cells(columns)
         arrays.append(flat[start : start + size].reshape(domain.shape(columns)).copy())
         start += size
-    shapes = [domain.shape(m) for m in tally.sparse]
-    found = [one.codes(shape) for one, shape in zip(pairs, shapes, strict=True)]
+    found = [unpacked(domain, m, one) for m, one in zip(tally.sparse, runs, strict=True)]
     return Seen.unpack(flat[: tally.head]), arrays, found
 
 
@@ -310,6 +317,20 @@ def _add(total: np.ndarray, cells: bytes | None, counts: bytes) -> None:
     places = slice(None) if cells is None else np.frombuffer(cells, "<u2")
     entries = CHUNK if cells is None else len(cells) // 2
     total[places] += np.frombuffer(counts, f"<u{len(counts) // entries}").astype(np.int64)
+
+
+def _cells(part: int, runs: CellRuns) -> Iterator[tuple]:
+    """Cells that occur, as many at a time as a message should hold."""
+    run = runs.whole()
+    for start in range(0, len(run), CHUNK):
+        some = slice(start, start + CHUNK)
+        words = np.stack([word[some] for word in run.words])
+        yield part, words.astype("<i8").tobytes(), run.counts[some].astype("<i8").tobytes()
+
+
+def _run(cells: bytes | None, counts: bytes) -> CellRun:
+    known = np.frombuffer(counts, "<i8").astype(np.int64)
+    return CellRun(tuple(np.frombuffer(cells or b"", "<i8").reshape(-1, len(known))), known)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes | None, bytes]]:

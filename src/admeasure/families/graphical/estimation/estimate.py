@@ -23,11 +23,7 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.estimation.dual import Dual
 from admeasure.families.graphical.estimation.lbfgs import minimise
 from admeasure.families.graphical.estimation.shrinkage import Learn, Posteriors, shrunk
-from admeasure.families.graphical.estimation.statistics import (
-    Observation,
-    combine,
-    estimate_total,
-)
+from admeasure.families.graphical.estimation.statistics import Observation, combine, estimate_total
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import JunctionTree, check_limit
 from admeasure.families.graphical.structure.zeros import Zeros

@@ -13,15 +13,13 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 class BigQuery(Dialect):
     name = "bigquery"
+    double = "FLOAT64"
 
     def identifier(self, name: str) -> str:
         return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
     def text(self, value: str) -> str | None:
         return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
-
-    def real(self, value: float) -> str:
-        return f"CAST('{float(value)!r}' AS FLOAT64)"
 
     def nan(self, x: str, stored: Stored) -> str | None:
         return f"IS_NAN({x})" if stored.storage is Storage.REAL else None
@@ -32,9 +30,6 @@ class BigQuery(Dialect):
         if stored.storage.is_time:
             return f"CAST({_day(x, stored)} AS STRING)"
         return f"CAST({x} AS STRING)"
-
-    def trim(self, text: str) -> str:
-        return f"TRIM({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_CONTAINS({text}, {self.text(f'^({pattern})$')})"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from admeasure.schema.storage import Storage
-from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
+from admeasure.sources.dialect import LONG, Dialect, Stored, identifier, saturated
 
 _LONGEST_DIGITS = 40  # as in admeasure.schema.values: longer ones are all one number
 _KEPT_DIGITS = 2000
@@ -51,7 +51,7 @@ class Postgres(Dialect):
         self._encoding = codecs.lookup(encoding).name
 
     def identifier(self, name: str) -> str:
-        return '"' + cut_name(name).replace('"', '""') + '"'
+        return identifier(cut_name(name))
 
     def text(self, value: str) -> str | None:
         if "\0" in value:

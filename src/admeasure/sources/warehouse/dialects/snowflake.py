@@ -14,14 +14,8 @@ _ESCAPES = {"\\": "\\\\", "'": "''", "\0": "\\0"}
 class Snowflake(Dialect):
     name = "snowflake"
 
-    def identifier(self, name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
-
     def text(self, value: str) -> str | None:
         return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
-
-    def real(self, value: float) -> str:
-        return f"CAST('{float(value)!r}' AS DOUBLE)"
 
     def nan(self, x: str, stored: Stored) -> str | None:
         return f"{x} = CAST('NaN' AS DOUBLE)" if stored.storage is Storage.REAL else None
@@ -32,9 +26,6 @@ class Snowflake(Dialect):
         if stored.storage.is_time:
             return f"TO_CHAR({_day(x, stored)}, 'YYYY-MM-DD')"
         return f"CAST({x} AS VARCHAR)"
-
-    def trim(self, text: str) -> str:
-        return f"TRIM({text}, ' ')"
 
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_LIKE({text}, {self.text(pattern)})"
