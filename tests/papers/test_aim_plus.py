@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
-from admeasure.mechanisms.aim_plus import AimPlus, batch_of, measured_part, room_of
+from admeasure.mechanisms.aim_plus import AimPlus, batch_of, dearer_of, measured_part, room_of
 from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
 from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
@@ -130,8 +130,12 @@ def test_pieces_can_be_left_out(left_out):
     assert last["event"] == "measure"
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_in_batches_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
+@pytest.mark.parametrize(
+    ("neighbours", "dearer"), [("add-remove", Fraction(1)), ("replace", Fraction(11, 8))]
+)
+def test_in_batches_the_budget_is_spent_as_divided_and_to_the_end(neighbours, dearer):
+    """Noise at the least cost has a scale of 25 rows, under replace of 36: sqrt(2/π) times that in
+    16 cells is 0.08 and 0.114 of 4,000 rows, and the square of the latter by 0.1 is 1.3."""
     mechanism = AimPlus(batch=3)
     curator = run(mechanism, neighbours=neighbours)
     assert curator.remaining.rho == 0
@@ -139,7 +143,7 @@ def test_in_batches_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     kinds = "".join(e["event"][0] for e in events)
     rounds = re.fullmatch(r"mmmmm((?:c{1,3}m{1,3})+)(m*)", kinds)
     assert rounds
-    first = 4 * RHO * (1 - Fraction(0.3)) / (8 * len(LEVELS))
+    first = dearer * RHO * (1 - Fraction(0.3)) / (8 * len(LEVELS))
     alpha = Fraction(measured_part(curator.domain, parse_workload("all-3way", curator.domain)))
     assert Fraction(events[5]["rho"]) == first * (1 - alpha)
     for choices, measured in re.findall(r"(c+)(m+)", rounds[1])[:-1]:
@@ -178,13 +182,20 @@ def test_a_batch_has_less_room_than_a_round_of_one():
     for rows in (1.0, 1e9):
         assert room_of(large, 1, 80.0, rows, 1.0) == 1
         assert room_of(large, 5, 80.0, rows, 1.0) == 1 / 5
-        assert room_of(binary, 5, 80.0, rows, 1.0) == pytest.approx(64 * 60 * 4 * 8 / 2**20 / 80)
+        assert room_of(binary, 5, 80.0, rows, 1.0) == pytest.approx(512 * 60 * 4 * 8 / 2**20 / 80)
+
+
+def test_choices_of_a_batch_are_dear_where_noise_is_loud_and_cost_what_those_of_one_do_else():
+    domain = Schema.coded("toy", {f"c{i}": 4 for i in range(60)}).domain
+    loud = 0.1 / (np.sqrt(2 / np.pi) * 16)  # a tenth of the table in 16 cells, by rows
+    costs = [dearer_of(domain, 1_000.0, 1_000 * loud * times) for times in (0.01, 1, 1.4, 2, 100)]
+    assert costs == [1, 1, 2, 4, 4]  # squares: 1.4² is 1.96, and 2 in eighths
 
 
 def test_the_room_of_a_round_of_one_grows_with_rows_and_with_little_noise_up_to_the_limit():
     binary = Schema.coded("toy", {f"c{i}": 2 for i in range(16)}).domain
     megabytes = 8 / 2**20
-    trees_of_pairs = 64 * 16 * 4
+    trees_of_pairs = 512 * 16 * 4
     for rows, sigma, cells in (
         (1.0, 50.0, trees_of_pairs),
         (1_000.0, 50.0, 150_000),

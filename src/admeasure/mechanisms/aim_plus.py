@@ -63,10 +63,11 @@ HandsOver = Literal["wide", "always", "never"]
 PER_COLUMN = 8
 ONE_BY_ONE, COLUMNS_A_CHOICE = 48, 12
 """Up to so many columns a round chooses one marginal; of more, one for each so many columns."""
-DEARER = 4
+DEAREST, FAINT = 4, 0.1
 """How many times what a round of one costs each choice of a batch costs at first, with what it
-measures: of many columns that leaves about two choices a column."""
-TREES_OF_PAIRS = 64
+measures, at the most: that leaves about two choices a column. It is as many times as make the noise
+in a pair this part of the table (`dearer_of`)."""
+TREES_OF_PAIRS = 512
 """How many times what a tree of pairs takes is room enough for few rows, and for a batch."""
 CELLS_A_ROW, LITTLE_NOISE = 150, 2.0
 """How many cells a tree may have for each row; so many times as many as noise is less than that, if
@@ -120,6 +121,15 @@ def room_of(domain: Domain, batch: int, max_megabytes: float, rows: float, sigma
     return min(1.0, max(pairs, cells * cell))
 
 
+def dearer_of(domain: Domain, rows: float, sigma: float) -> Fraction:
+    """How many times ρ/T each choice of a batch costs at first, in eighths, where ρ/T would leave
+    noise of scale `sigma`. Choices of a batch do not see what the others find, so they are few and
+    dear where noise is loud beside the (noisy) number of rows; where it is not, many cheap ones
+    find more."""
+    noise = HALF_NORMAL * sigma * fmean(domain.levels) ** 2 / rows
+    return Fraction(math.ceil(8 * min(DEAREST, max(1.0, (noise / FAINT) ** 2))), 8)
+
+
 @dataclass(frozen=True)
 class AimPlus:
     """AIM with a last pass, lower penalties, gentler annealing and shrinkage.
@@ -132,8 +142,9 @@ class AimPlus:
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise.
     `shrink`: in no fit, in that of the release at the end, or in those of the rounds as well.
-    `batch`: how many marginals a round chooses, each at four times the cost of a round of one; the
-    tree has less room (`room_of`). By default one up to 48 columns, then one for each 12.
+    `batch`: how many marginals a round chooses, each at up to four times the cost of a round of one
+    (`dearer_of`); the tree has less room (`room_of`). By default one up to 48 columns, then one for
+    each 12.
     `hand_over`: which tables may be handed over to a mixture of products, where their pairs are
     dependent beyond what a tree can hold: those of more than 48 columns ("wide"), any ("always") or
     none ("never"). Never one with structural zeros, which a mixture does not keep.
@@ -170,13 +181,11 @@ class AimPlus:
         return self._annealing(MOST_MEASURED, batch_of(domain)).needs(domain)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        look = self._look(task, budget, rows)
-        return self._planned(task, look).divide(task, budget)
+        return self._planned(task, budget, rows).divide(task, budget)
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         look = self._look(task, budget, rows or ASSUMED_ROWS)
-        annealing = self._planned(task, look)
-        plan = annealing.plan(task, budget, rows)
+        plan = self._planned(task, budget, rows or ASSUMED_ROWS).plan(task, budget, rows)
         if self._look(task, budget, math.inf):  # so it depends on the number of rows
             plan = replace(plan, notes=(*plan.notes, *assumed(rows)))
         if not look:
@@ -191,7 +200,7 @@ class AimPlus:
 
     def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
         domain, budget, task = curator.domain, curator.budget, Task.of(curator, workload, zeros)
-        annealing = self._planned(task, None)
+        annealing = self._planned(task, budget, None)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
@@ -201,7 +210,7 @@ class AimPlus:
         log = list(curator.measure(one_way, singles))
         model = family.update(family.init(domain, zeros), log)
         look = self._look(task, budget, model.total)
-        annealing = self._planned(task, look)
+        annealing = self._planned(task, budget, model.total)
         division = annealing.divide(task, budget)
         watch = hand_over.watch(look, curator, workload, model, division.total(LOOK))
         schedule = annealing.schedule(domain, budget)
@@ -243,11 +252,21 @@ class AimPlus:
             return None
         return hand_over.look_of(task.domain, task.workload, task.unit, budget, rows)
 
-    def _planned(self, task: Task, look: hand_over.Look | None) -> Annealing:
-        alpha = measured_part(task.domain, task.workload)
-        annealing = self._annealing(alpha, batch_of(task.domain))
-        items = () if look is None else (Item(LOOK, look.each, look.sigma, len(look.sets)),)
-        return replace(annealing, look=items)
+    def _planned(self, task: Task, budget: Cost, rows: float | None) -> Annealing:
+        """How the budget is divided, as far as it is known before the number of rows is."""
+        annealing = self._annealing(
+            measured_part(task.domain, task.workload), batch_of(task.domain)
+        )
+        if rows is None:
+            return annealing
+        if look := self._look(task, budget, rows):
+            items = (Item(LOOK, look.each, look.sigma, len(look.sets)),)
+            annealing = replace(annealing, look=items)
+        if annealing.batch == 1:
+            return annealing
+        each = annealing.first(task.domain, budget) * Fraction(annealing.alpha)
+        sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
+        return replace(annealing, dearer=dearer_of(task.domain, rows, sigma))
 
     def _annealing(self, alpha: float, batch: int) -> Annealing:
         """The schedule with the `alpha` and the `batch` that were given, or else these."""
@@ -263,7 +282,6 @@ class AimPlus:
             self.threshold,
             PER_COLUMN,
             batch,
-            DEARER if batch > 1 else 1,
-            STRETCH if self.final_pass else Fraction(1),
-            forecast.PLUS if batch == 1 else forecast.BATCHES,
+            may_end=STRETCH if self.final_pass else Fraction(1),
+            rates=forecast.PLUS if batch == 1 else forecast.BATCHES,
         )

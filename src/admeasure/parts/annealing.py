@@ -45,7 +45,7 @@ class Annealing:
     threshold: float = 1.0
     per_column: int = 16
     batch: int = 1
-    dearer: int = 1
+    dearer: Fraction = Fraction(1)
     may_end: Fraction = Fraction(1)
     rates: forecast.Rates = forecast.ONE_A_ROUND
     look: tuple[Item, ...] = ()

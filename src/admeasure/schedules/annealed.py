@@ -17,7 +17,7 @@ from admeasure.families import HALF_NORMAL
 from admeasure.loop import Budget, Round
 from admeasure.privacy.cost import Cost
 
-DULL = 0.1
+DULL = 0.3
 """The part of a batch that taught little for the round to count as one that did."""
 
 
