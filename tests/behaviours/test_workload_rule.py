@@ -77,12 +77,19 @@ def test_up_to_a_public_size_all_are_looked_at() -> None:
     assert not pairs.sampled
 
 
+def test_pairs_are_chosen_among_also_where_not_all_are_looked_at() -> None:
+    workload = parse_workload("all-2way", wide(600))
+    pairs = [r for r in closure_weights(workload) if len(r) == 2]
+    assert sorted(pairs) == sorted(workload.marginals())
+    assert 2**16 < len(pairs) < workload.asked
+
+
 @pytest.mark.parametrize("text", ["all-3way", "target:c0007:4way", "all-2way"])
 def test_2000_columns_have_a_workload(text: str) -> None:
     domain = wide(2000)
     workload = parse_workload(text, domain)
     assert workload.sampled
-    assert workload.asked > 10**6 > 2**15 >= len(workload)
+    assert workload.asked > 10**6 > 2**17 >= len(workload)
     assert math.fsum(w for _, w in workload.entries) == pytest.approx(workload.asked)
     assert f"{workload.asked:,}" in workload.looked_at
     assert Workload.loads(workload.dumps(), domain=domain) == workload
@@ -219,6 +226,17 @@ def test_the_plan_says_what_part_is_looked_at() -> None:
     schema = Schema.coded("t", {f"c{i}": 2 for i in range(110)})
     notes = plan(schema, workload="all-3way", epsilon=1, rows=1000).plan.notes
     assert any("16,384 of them (7.59%)" in note and "215,820" in note for note in notes)
+
+
+def test_a_small_part_is_not_said_to_be_nothing() -> None:
+    assert "(0.001%)" in parse_workload("all-3way", wide(2000)).looked_at
+
+
+def test_a_plan_of_more_columns_takes_no_less_though_not_all_pairs_are_looked_at() -> None:
+    schemas = [Schema.coded("t", dict.fromkeys(wide(n).columns, 4)) for n in (500, 600)]
+    few, more = (plan(s, workload="all-2way", epsilon=1, rows=5000).plan for s in schemas)
+    assert more.seconds >= few.seconds
+    assert more.megabytes >= few.megabytes / 2
 
 
 @pytest.mark.parametrize("name", ["gaussian", "residual"])

@@ -24,7 +24,7 @@ Noise is taken as what it is, discrete Gaussian (`noise`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -44,6 +44,8 @@ from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
+
+NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +122,13 @@ class Evidence:
 
     def _estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         tables, weights = [], []
-        for m in self._measured:
-            if set(columns) <= set(m.query.columns):
-                table = self._summed(m, columns)
-                if m.sigma == 0:
-                    return table, EstimateNoise(0.0, 0.0)
-                tables.append(table)
-                weights.append(table.size / m.values.size / variance(m.sigma))
+        for i in self._containing(columns):
+            m = self._measured[i]
+            table = self._summed(m, columns)
+            if m.sigma == 0:
+                return table, EstimateNoise(0.0, 0.0)
+            tables.append(table)
+            weights.append(table.size / m.values.size / variance(m.sigma))
         if not tables:
             return self._from_residuals(columns)
         precision = math.fsum(weights)
@@ -169,6 +171,16 @@ class Evidence:
     @cached_property
     def _measured(self) -> list[Measurement]:
         return [m for m in self.measurements if isinstance(m.query, Marginal)]
+
+    def _containing(self, columns: Columns) -> Sequence[int]:
+        """The places of the measured marginals that have these columns, in order."""
+        if not columns:
+            return range(len(self._measured))
+        return sorted(frozenset.intersection(*(self._having.get(c, NONE) for c in columns)))
+
+    @cached_property
+    def _having(self) -> dict[str, frozenset[int]]:
+        return _places(m.query.columns for m in self._measured)
 
     @cached_property
     def _parts(self) -> list[float]:
@@ -234,7 +246,7 @@ class Evidence:
         """How many certified marginals contain these columns, and the smallest of their noisy
         errors, raised by what rounding may have taken off."""
         if columns not in self._certified:
-            within = [self._by_column.get(c, frozenset()) for c in columns]
+            within = [self._by_column.get(c, NONE) for c in columns]
             found = frozenset.intersection(*within) if within else frozenset()
             if self.errors is not None and not self.adds_up:
                 found = frozenset(i for i in found if self.errors.marginals[i] == columns)
@@ -254,11 +266,7 @@ class Evidence:
 
     @cached_property
     def _by_column(self) -> dict[str, frozenset[int]]:
-        found: dict[str, set[int]] = {}
-        for i, columns in enumerate(self.errors.marginals if self.errors else ()):
-            for c in columns:
-                found.setdefault(c, set()).add(i)
-        return {c: frozenset(places) for c, places in found.items()}
+        return _places(self.errors.marginals if self.errors else ())
 
     def most_rows(self, beta: float) -> float:
         """The number of rows is at most this, with probability 1 - beta."""
@@ -266,6 +274,15 @@ class Evidence:
 
     def rows_between(self, beta: float) -> tuple[float, float]:
         """The number of rows is beyond each of these with probability at most beta."""
+        if beta not in self._rows_between:
+            self._rows_between[beta] = self._rows(beta)
+        return self._rows_between[beta]
+
+    @cached_property
+    def _rows_between(self) -> dict[float, tuple[float, float]]:
+        return {}
+
+    def _rows(self, beta: float) -> tuple[float, float]:
         found = self.estimate(())
         if found is None:
             return 0.0, math.inf
@@ -292,9 +309,9 @@ class Evidence:
         found = self.estimate(columns)
         assert found is not None
         estimate, noise = found
-        inside = [m for m in self._measured if set(columns) <= set(m.query.columns)]
+        inside = self._containing(columns)
         if len(inside) == 1 and not self.adaptive:
-            (m,) = inside
+            m = self._measured[inside[0]]
             summed = m.values.size // estimate.size
             return _tails(summed, m.sigma, 1.0, beta)
         return lambda cells: noise.tail(beta) * np.sqrt(cells)
@@ -302,12 +319,11 @@ class Evidence:
     def singles(self, columns: Columns) -> Iterator[tuple[np.ndarray, Callable[[float], Tails]]]:
         """Each measurement by itself, summed to these columns, and its tails for a probability: its
         part of that is divided among the sizes of sets inside it, and there evenly."""
-        for m, part in zip(self._measured, self._parts, strict=True):
-            inside = m.query.columns
-            if set(columns) <= set(inside):
-                table = self._summed(m, columns)
-                part = part / (len(inside) * math.comb(len(inside), len(columns)))
-                yield table, partial(_tails, m.values.size // table.size, m.sigma, part)
+        for i in self._containing(columns):
+            m, inside = self._measured[i], self._measured[i].query.columns
+            table = self._summed(m, columns)
+            part = self._parts[i] / (len(inside) * math.comb(len(inside), len(columns)))
+            yield table, partial(_tails, m.values.size // table.size, m.sigma, part)
 
     def _bound(self, columns: Columns, believed: np.ndarray, beta: float) -> Bound:
         errors = error_bounds(self, columns, believed, of_one(self, columns, beta))
@@ -317,11 +333,18 @@ class Evidence:
 
     def _least(self, columns: Columns, beta: float) -> float:
         """A certified marginal is at least so far off."""
-        if self.errors is None or columns not in self.errors.marginals:
+        place = self._certificates.get(columns)
+        if self.errors is None or place is None:
             return 0.0
-        value = int(self.errors.values[1 + self.errors.marginals.index(columns)])
+        value = int(self.errors.values[1 + place])
         off = sum_tail(1, self.errors.sigma, 0.05 * beta)
         return max(0.0, value - off - rounding(self.domain.cells(columns)))
+
+    @cached_property
+    def _certificates(self) -> dict[Columns, int]:
+        """Where the error of each certified marginal stands."""
+        marginals = self.errors.marginals if self.errors else ()
+        return {columns: i for i, columns in enumerate(marginals)}
 
     def _kind(self, columns: Columns, known: bool) -> Kind:  # noqa: FBT001 - what is left
         if self.estimate(columns) is not None:
@@ -339,6 +362,15 @@ class Evidence:
         said = high < self.most_rows(0.05 * beta) or low > 0
         kind = "supported" if high == 0 else self._kind(query.columns, said)
         return Answer(question.name, query, value, low, high, 1 - beta, kind)
+
+
+def _places(sets: Iterable[Columns]) -> dict[str, frozenset[int]]:
+    """For each column the places of the sets that have it."""
+    found: dict[str, set[int]] = {}
+    for i, columns in enumerate(sets):
+        for c in columns:
+            found.setdefault(c, set()).add(i)
+    return {c: frozenset(places) for c, places in found.items()}
 
 
 def _tails(summed: int, sigma: float, part: float, beta: float) -> Tails:

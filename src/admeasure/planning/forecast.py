@@ -52,6 +52,9 @@ PLUS = Rates(0.2, 0.001, 0.0, 10, each_round=0.03, column=0.006)
 """Of `aim-plus`, which stops sooner."""
 BATCHES = Rates(0.3, 0.0012, 0.03, 1, held=0.004, thin=0.15)
 """Of `aim-plus` where it chooses several marginals a round, of a tree that stays small."""
+WIDE = 512
+"""Of more columns each candidate takes the longer, the longer the ways through a tree are."""
+BYTES_PER_WAY = 300
 THIN = 0.1
 """Where noise alone would cause more than this error of pairs, rounds of a batch end soon."""
 
@@ -85,7 +88,7 @@ def graphical(
         worth = (n for n in map(domain.cells, closure) if n <= max(drowned, LEAST_CELLS))
         # Exact counts beyond what a curator keeps are counted again, and not held.
         megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
-        looked = len(closure) - (len(workload) if workload.sampled else 0)
+        looked = len(workload.candidates())
         megabytes += rates.held * looked
         seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
         seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
@@ -94,6 +97,8 @@ def graphical(
             pairs = [r for r in closure if len(r) == 2]
             if pairs and noise_error(domain, pairs, sigma_last, rows) > THIN:
                 seconds *= rates.thin
+        seconds *= max(1.0, len(domain) / WIDE) ** 2
+        megabytes += BYTES_PER_WAY * max(0, len(domain) - WIDE) ** 2 / MEGABYTE
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
     notes = (

@@ -181,6 +181,10 @@ class _Search:
         columns = domain.columns
         self.levels = domain.levels
         self.codes = np.stack([codes[c] for c in columns], axis=1).astype(np.int64)
+        by_column = np.ascontiguousarray(self.codes.T)
+        places = {column: a for a, column in enumerate(columns)}
+        self.readers: list[list[int]] = [[] for _ in columns]
+        """readers[a] are the targets that have column a"""
         self.strides = np.zeros((len(targets), len(columns)), dtype=np.int64)
         self.first = np.zeros(len(targets), dtype=np.int64)
         cells = sum(target.counts.size for target in targets)
@@ -189,15 +193,20 @@ class _Search:
         for r, target in enumerate(targets):
             self.first[r], end = end, end + target.counts.size
             shape = target.counts.shape
+            here = np.zeros(len(self.codes), dtype=np.int64)
             for axis, column in enumerate(target.columns):
-                self.strides[r, columns.index(column)] = math.prod(shape[axis + 1 :])
-            here = self.codes @ self.strides[r]
+                a, stride = places[column], math.prod(shape[axis + 1 :])
+                self.strides[r, a] = stride
+                self.readers[a].append(r)
+                here += by_column[a] * stride
             count = np.bincount(here, minlength=target.counts.size)
             wanted = target.counts.ravel()
             step = np.rint(GRID * target.weight / (wanted + 1)) / GRID
             enter = np.rint(GRID * step * (count - wanted + 0.5)) / GRID
             self.step[self.first[r] : end] = step
             self.enter[self.first[r] : end] = np.where(wanted > 0, enter, NEVER)
+        self.cell_of = self.strides.T.astype(float)
+        """what codes are multiplied with, for the cell of a target that a row is in"""
         self.reads = (self.strides > 0).astype(float)
         """reads[r, a] is 1 where target r has column a"""
 
@@ -206,12 +215,12 @@ class _Search:
     ) -> int:
         """Change values of these rows, column by column; how many were changed."""
         codes = self.codes[rows]
-        cells = (codes.astype(float) @ self.strides.T.astype(float)).astype(np.int64) + self.first
+        cells = (codes.astype(float) @ self.cell_of).astype(np.int64) + self.first
         leave = (self.enter - self.step).take(cells) @ self.reads
         looked = math.ceil(effort.share * len(rows))
         changed = 0
         for a in rng.permutation(len(self.levels)):
-            (own,) = np.nonzero(self.strides[:, a])
+            own = np.array(self.readers[a], dtype=np.int64)
             if time.monotonic() > end:
                 break
             if not len(own) or self.levels[a] == 1:

@@ -29,7 +29,6 @@ from admeasure.selectors.evidence import Selection
 from admeasure.selectors.forest import Forest
 from admeasure.selectors.passed_over import Looked, MadeChoice, PassedOver
 from admeasure.workload import Workload
-from admeasure.workload.rule import most_listed
 
 MAX_CELLS, MAX_CANDIDATES = 50_000_000, 5_000
 """What a round may score for each marginal that it chooses, and what it may score in all, by public
@@ -47,18 +46,7 @@ def closure_weights(workload: Workload) -> dict[Columns, float]:
     """
     columns = sorted(workload.columns)
     total = dict(zip(columns, workload.reading([(c,) for c in columns]), strict=True))
-    return {r: sum(total[column] for column in r) for r in _candidates_of(workload)}
-
-
-def _candidates_of(workload: Workload) -> Sequence[Columns]:
-    """W_+; of a workload that is looked at by a sample its smaller sets, which are all there. One
-    in many of the largest would seldom be what the model lacks, and to answer them takes longest.
-    """
-    if workload.rule is None or not workload.sampled or workload.rule.k == 1:
-        return workload.closure()
-    smaller = [r for r in workload.closure() if len(r) < workload.rule.k]
-    whole = math.comb(len(workload.columns), workload.rule.k - 1)
-    return smaller if whole <= most_listed(workload.rule.k - 1) else workload.closure()
+    return {r: sum(total[column] for column in r) for r in workload.candidates()}
 
 
 def even_weights(workload: Workload) -> dict[Columns, float]:

@@ -30,7 +30,7 @@ MOST_PAIRS = 2**17
 of more than 512."""
 
 LOOKED_AT = 2**14
-"""How many marginals a sample has."""
+"""How many marginals a sample has, one of pairs aside (`_sample_of`)."""
 
 MOST = 10**15
 """Their number is computed with as a double."""
@@ -88,7 +88,7 @@ class KWay:
             raise WorkloadError(f"The target {target!r} is not among the columns.")
         if looked_at is None:
             count = _count(len(names), k, target)
-            looked_at = count if count <= most_listed(k) else LOOKED_AT
+            looked_at = count if count <= most_listed(k) else _sample_of(len(names), k)
         return cls(k, names, target, looked_at)
 
     @property
@@ -113,10 +113,11 @@ class KWay:
         """What part is looked at, for a plan and a report; empty where it is all."""
         if not self.sampled:
             return ""
+        part = _percent(self.looked_at / self.count)
         return (
-            f"The workload is {self}. {self.looked_at:,} of them ({self.looked_at / self.count:.2%}"
-            "), a public sample drawn from the columns' names, are looked at one by one; each "
-            "stands for as many as it was drawn from."
+            f"The workload is {self}. {self.looked_at:,} of them ({part}), a public "
+            "sample drawn from the columns' names, are looked at one by one; each stands for "
+            "as many as it was drawn from."
         )
 
     def marginals(self) -> list[Columns]:
@@ -134,6 +135,15 @@ class KWay:
             else:
                 found += sorted({s for c in looked for s in combinations(c, size)})
         return found + looked
+
+    def candidates(self) -> list[Columns]:
+        """What a mechanism chooses among: what is looked at of the closure; of a sample its smaller
+        sets, where there are pairs among them and all are there. One in many of the largest would
+        seldom be what a model lacks, and to answer them takes longest."""
+        found, smaller = self.closure(), math.comb(len(self.columns), self.k - 1)
+        if not self.sampled or self.k <= 2 or smaller > most_listed(self.k - 1):
+            return found
+        return [columns for columns in found if len(columns) < self.k]
 
     def reading(self, columns: Columns) -> float:
         """How many of all marginals contain these columns."""
@@ -164,3 +174,22 @@ class KWay:
 
 def _count(columns: int, k: int, target: str | None) -> int:
     return math.comb(columns, k) if target is None else math.comb(columns - 1, k - 1)
+
+
+def _sample_of(columns: int, k: int) -> int:
+    """How many marginals a sample has. Pairs are what is chosen among, so there are more of them;
+    each takes the longer to answer, the more columns there are.
+
+    >>> _sample_of(513, 2), _sample_of(2000, 2), _sample_of(2000, 3)
+    (130816, 33554, 16384)
+    """
+    return max(LOOKED_AT, MOST_PAIRS * 512 // columns) if k <= 2 else LOOKED_AT
+
+
+def _percent(share: float) -> str:
+    """With two digits after the point, or one that is not 0.
+
+    >>> _percent(0.0759), _percent(0.0000123)
+    ('7.59%', '0.001%')
+    """
+    return f"{share:.{max(2, -2 - math.floor(math.log10(share)))}%}"

@@ -182,6 +182,10 @@ class Workload:
                 found.update(combinations(columns, size))
         return tuple(sorted(found, key=_size_then_name))
 
+    def candidates(self) -> Sequence[Columns]:
+        """What a mechanism that chooses what to measure chooses among."""
+        return self.closure() if self.rule is None else self.rule.candidates()
+
     @cached_property
     def columns(self) -> frozenset[str]:
         """Those that some query reads."""

@@ -65,15 +65,23 @@ class Cuts:
         self._limit = limit_cells
         self._sets = [frozenset(node) for node in tree.nodes]
         self.arcs = _find_arcs(tree)
+        beginning: dict[int, list[int]] = {}
+        for f, arc in enumerate(self.arcs):
+            beginning.setdefault(arc.near, []).append(f)
         self._onward = [
-            [f for f, b in enumerate(self.arcs) if b.near == a.node and b.node != a.near]
-            for a in self.arcs
+            [f for f in beginning[a.node] if self.arcs[f].node != a.near] for a in self.arcs
         ]
         d = len(tree.levels)
         self._logs = np.log(tree.levels)
-        self._far = indicator([arc.far for arc in self.arcs], d)
-        self._separator = indicator([arc.separator for arc in self.arcs], d)
-        self._near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
+        far = indicator([arc.far for arc in self.arcs], d)
+        separator = indicator([arc.separator for arc in self.arcs], d)
+        near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
+        # One row for each attribute: what a query is judged by is a sum over its own rows.
+        self._far = far.T.copy()
+        self._separator = separator.T.copy()
+        self._outside = ~(self._far | self._separator)
+        self._unheld = ~(near | far).T
+        self._separators = self._logs @ self._separator
         self._judged: dict[Clique, tuple[float, int]] = {}
 
     def at(self, query: Clique, arc: int) -> Cut:
@@ -138,17 +146,16 @@ class Cuts:
 
     def _first_sight(self, queries: Sequence[Clique]) -> tuple[np.ndarray, np.ndarray]:
         """(query, arc): the cost if both parts were at hand, and whether they are."""
-        member = indicator(queries, len(self._levels))
-        weight = member * self._logs
-        far = member @ self._far.T
-        outside = member @ (1 - self._far - self._separator).T
-        joint = weight.sum(axis=1)[:, None] + (1 - member) @ (self._separator * self._logs).T
-        far_log = weight @ self._far.T
+        logs, ones = self._logs, np.ones(len(self._logs))
+        far, outside = _summed(queries, ones, self._far), _summed(queries, ones, self._outside)
+        query_log = np.array([logs[list(query)].sum() for query in queries])[:, None]
+        joint = self._separators - _summed(queries, logs, self._separator) + query_log
+        far_log = _summed(queries, logs, self._far)
         near_cells = np.exp(joint - far_log)
-        far_cells = np.exp(far_log + self._separator @ self._logs)
+        far_cells = np.exp(far_log + self._separators)
         cost = np.exp(joint) * _MULTIPLIED + near_cells + np.where(far > 1, far_cells, 0.0)
         cost[(far == 0) | (outside == 0)] = np.inf
-        held = member @ (1 - np.maximum(self._near, self._far)).T == 0
+        held = _summed(queries, ones, self._unheld) == 0
         easy = (held | (outside == 1)) & (far == 1)
         cost[near_cells > self._limit] = np.inf
         return cost, easy
@@ -188,11 +195,21 @@ class Cuts:
 
 
 def indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
-    """One row of zeros and ones for each set."""
-    table = np.zeros((len(sets), d))
+    """One row for each set, true at its members."""
+    table = np.zeros((len(sets), d), dtype=bool)
     for row, members in zip(table, sets, strict=True):
-        row[list(members)] = 1.0
+        row[list(members)] = True
     return table
+
+
+def _summed(queries: Sequence[Clique], weights: np.ndarray, has: np.ndarray) -> np.ndarray:
+    """(query, arc): the weights of the query's attributes that the arc has, summed."""
+    found = np.zeros((len(queries), has.shape[1]))
+    for place in range(max(map(len, queries), default=0)):
+        longer = [t for t, query in enumerate(queries) if len(query) > place]
+        of = [queries[t][place] for t in longer]
+        found[longer] += has[of] * weights[of, None]
+    return found
 
 
 def _find_arcs(tree: JunctionTree) -> list[Arc]:
