@@ -195,7 +195,7 @@ def test_choices_of_a_batch_are_dear_where_noise_is_loud_and_cost_what_those_of_
 def test_the_room_of_a_round_of_one_grows_with_rows_and_with_little_noise_up_to_the_limit():
     binary = Schema.coded("toy", {f"c{i}": 2 for i in range(16)}).domain
     megabytes = 8 / 2**20
-    trees_of_pairs = 512 * 16 * 4
+    trees_of_pairs = 64 * 16 * 4
     for rows, sigma, cells in (
         (1.0, 50.0, trees_of_pairs),
         (1_000.0, 50.0, 150_000),

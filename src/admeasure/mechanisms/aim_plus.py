@@ -67,8 +67,8 @@ DEAREST, FAINT = 4, 0.1
 """How many times what a round of one costs each choice of a batch costs at first, with what it
 measures, at the most: that leaves about two choices a column. It is as many times as make the noise
 in a pair this part of the table (`dearer_of`)."""
-TREES_OF_PAIRS = 512
-"""How many times what a tree of pairs takes is room enough for few rows, and for a batch."""
+FEW_TREES, MANY_TREES = 64, 512
+"""How many times what a tree of pairs takes is the room of few rows, and the most of a batch."""
 CELLS_A_ROW, LITTLE_NOISE = 150, 2.0
 """How many cells a tree may have for each row; so many times as many as noise is less than that, if
 one marginal had the whole budget."""
@@ -114,11 +114,11 @@ def room_of(domain: Domain, batch: int, max_megabytes: float, rows: float, sigma
     """
     levels = domain.levels
     cell = BYTES_PER_CELL / MEGABYTE / max_megabytes
-    pairs = TREES_OF_PAIRS * len(levels) * fmean(levels) ** 2 * cell
+    pairs = len(levels) * fmean(levels) ** 2
     if batch > 1:
-        return min(1 / batch, pairs)
+        return min(1 / batch, MANY_TREES * pairs * cell)
     cells = CELLS_A_ROW * rows * max(1.0, LITTLE_NOISE / sigma)
-    return min(1.0, max(pairs, cells * cell))
+    return min(1.0, max(FEW_TREES * pairs, cells) * cell)
 
 
 def dearer_of(domain: Domain, rows: float, sigma: float) -> Fraction:
@@ -217,8 +217,7 @@ class AimPlus:
         # What is kept will be divided among about three sets a column.
         keep = division.total(AGAIN)
         penalty = Penalty(self.penalty, ahead=keep / (3 * len(domain)), hopeless=HOPELESS)
-        batch, sigma = annealing.batch, budget.sigma(task.unit.rows_changed * task.unit.max_rows)
-        room = room_of(domain, batch, self.max_megabytes, model.total, sigma)
+        batch, room = annealing.batch, annealing.room
         selector = ExpectedImprovement(family, weights, penalty, self.final_pass, batch, room)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         together = batch == 1
@@ -262,11 +261,14 @@ class AimPlus:
         if look := self._look(task, budget, rows):
             items = (Item(LOOK, look.each, look.sigma, len(look.sets)),)
             annealing = replace(annealing, look=items)
+        l2_squared = task.unit.rows_changed * task.unit.max_rows
+        sigma = budget.sigma(l2_squared)
+        room = room_of(task.domain, annealing.batch, self.max_megabytes, rows, sigma)
         if annealing.batch == 1:
-            return annealing
+            return replace(annealing, room=room)
         each = annealing.first(task.domain, budget) * Fraction(annealing.alpha)
-        sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
-        return replace(annealing, dearer=dearer_of(task.domain, rows, sigma))
+        dearer = dearer_of(task.domain, rows, each.sigma(l2_squared))
+        return replace(annealing, room=room, dearer=dearer)
 
     def _annealing(self, alpha: float, batch: int) -> Annealing:
         """The schedule with the `alpha` and the `batch` that were given, or else these."""

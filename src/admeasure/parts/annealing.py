@@ -30,9 +30,9 @@ class Annealing:
     `growth`, `threshold`: a round costs so many times the last one if that moved the model by no
     more than so many times the expected L1 norm of noise. T is `rounds`, or else `per_column` for
     each column. `batch`: how many marginals a round chooses and measures; `dearer`: what each of
-    them costs at first, in units of ρ/T. `may_end`: the part of the budget that rounds have spent
-    before they may end. `look`: what is measured besides, after the columns. The paper's are the
-    defaults.
+    them costs at first, in units of ρ/T. `room`: the part of the size limit that rounds may fill.
+    `may_end`: the part of the budget that they have spent before they may end. `look`: what is
+    measured besides, after the columns. The paper's are the defaults.
     """
 
     who: str
@@ -46,6 +46,7 @@ class Annealing:
     per_column: int = 16
     batch: int = 1
     dearer: Fraction = Fraction(1)
+    room: float = 1.0
     may_end: Fraction = Fraction(1)
     rates: forecast.Rates = forecast.ONE_A_ROUND
     look: tuple[Item, ...] = ()
@@ -107,7 +108,7 @@ class Annealing:
             rows,
             sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
             rounds=f"{fewest} to {int(left.ratio(each)) + 1}",
-            max_megabytes=self.family.max_megabytes,
+            max_megabytes=self.family.max_megabytes * self.room,
             rates=self.rates,
         )
 

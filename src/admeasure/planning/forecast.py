@@ -50,7 +50,7 @@ FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
 PLUS = Rates(0.2, 0.001, 0.0, 10, each_round=0.03, column=0.006)
 """Of `aim-plus`, which stops sooner."""
-BATCHES = Rates(0.3, 0.0012, 0.03, 1, held=0.004, thin=0.15)
+BATCHES = Rates(0.3, 0.0012, 0.5, 25, held=0.004, thin=0.15)
 """Of `aim-plus` where it chooses several marginals a round, of a tree that stays small."""
 WIDE = 512
 """Of more columns each candidate takes the longer, the longer the ways through a tree are."""
