@@ -11,9 +11,10 @@ is free, each later one depends on one earlier column, every fifth on two, by ra
 tables. `denseD` has D columns of 4 levels that all depend on the same 3 hidden columns, which are
 not in the table; `treeDxL` and `denseDxL` have columns of L levels. Of `chainD` each column is the
 one before it, but for a fifth of the rows; those of `factorD` are linear in 5 normal factors and
-noise, cut into 4 bins; those of `indD` are independent. The generator has a seed of its own
-(`--generators`): those below 100 are for choosing settings, those from 100 on for reporting, as are
-the seeds of runs.
+noise, cut into 4 bins; those of `indD` are independent. `NAME%P` is made of a stored table: a
+column of yes and no for each level that P to 100 - P per cent of its rows have. The generator has a
+seed of its own (`--generators`): those below 100 are for choosing settings, those from 100 on for
+reporting, as are the seeds of runs.
 
 Every run is a process of its own and leaves a line in benchmarks/results/wide.jsonl; a case that
 has one is not run again. Errors are the mean L1 distance, in shares of the rows, of all pairs (e2)
@@ -126,12 +127,24 @@ GENERATED = {
 NAME = re.compile(f"({'|'.join(GENERATED)})(\\d+)(?:x(\\d+))?")
 
 
+def yes_and_no(stored: str, percent: str) -> dict[str, np.ndarray]:
+    import duckdb
+
+    least = int(percent) / 100
+    table = duckdb.read_parquet(str(data_folder() / f"{stored}.parquet")).fetchnumpy()
+    made = {f"{c}_{x}": table[c] == x for c, n in levels_of(stored).items() for x in range(n)}
+    return {c: v.astype(np.uint8) for c, v in made.items() if least < v.mean() < 1 - least}
+
+
 @cache
 def open_table(name: str, rows: int, generator: int) -> tuple[Any, Any]:
     """The schema of a table and what `fit` reads it from."""
     from admeasure.schema import Schema
 
     found = NAME.fullmatch(name)
+    if "%" in name:
+        codes = yes_and_no(*name.split("%"))
+        return Schema.coded(name, dict.fromkeys(codes, 2)), codes
     if not found:
         return Schema.coded(name, levels_of(name)), data_folder() / f"{name}.parquet"
     levels = int(found[3] or LEVELS)
