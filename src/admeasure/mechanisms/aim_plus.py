@@ -23,8 +23,9 @@ all of them are measured with what is left and a mixture of products takes the t
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
 choices of a batch rho/k each of what the round has for choosing, its measurements alike; so are the
 pairs of a look and of a hand-over. The score moves by the rows that a person changes (both
-relations) times the largest weight, for each choice. Shares, penalties, shrinkage and when to hand
-over are functions of what was released.
+relations) times the largest weight, for each choice. Shares, penalties, shrinkage, what a choice
+costs, how large a tree may grow and when to hand over are functions of what was released: rows are
+counted by the noisy one-way marginals.
 """
 
 from __future__ import annotations
