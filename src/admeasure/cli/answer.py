@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from admeasure.cli.arguments import Conclusions, Confidence, Json, ReleasePath, conditions
+from admeasure.cli.arguments import (
+    Conclusions,
+    Confidence,
+    Json,
+    ReleasePath,
+    argument,
+    conditions,
+    option,
+)
 from admeasure.errors import UsageError
 from admeasure.terminal.console import banner, say, say_json, say_table
 
@@ -32,31 +38,17 @@ EXPLAINED = (
 
 def answer(
     release: ReleasePath,
-    queries: Annotated[
-        Path | None, typer.Argument(metavar="QUERIES", help="A query file (TOML).")
-    ] = None,
+    queries: Annotated[Path | None, argument("QUERIES", "A query file (TOML).")] = None,
     confidence: Confidence = 0.95,
     conclusions: Conclusions = None,
-    mean: Annotated[
-        list[str] | None, typer.Option("--mean", metavar="COLUMN", help="The mean of a column.")
-    ] = None,
-    total: Annotated[
-        list[str] | None, typer.Option("--sum", metavar="COLUMN", help="The sum of a column.")
-    ] = None,
-    median: Annotated[
-        list[str] | None, typer.Option("--median", metavar="COLUMN", help="The median.")
-    ] = None,
+    mean: Annotated[list[str] | None, option("COLUMN", "The mean of a column.")] = None,
+    total: Annotated[list[str] | None, option("COLUMN", "The sum of a column.", "--sum")] = None,
+    median: Annotated[list[str] | None, option("COLUMN", "The median.")] = None,
     quantile: Annotated[
-        tuple[float, str] | None,
-        typer.Option(
-            "--quantile", metavar="SHARE COLUMN", help="What this share of the rows do not pass."
-        ),
+        tuple[float, str] | None, option("SHARE COLUMN", "What this share of the rows do not pass.")
     ] = None,
     where: Annotated[
-        str | None,
-        typer.Option(
-            "--where", metavar="CONDITIONS", help="For these: sex = 'F', age = {from = 30}."
-        ),
+        str | None, option("CONDITIONS", "For these: sex = 'F', age = {from = 30}.")
     ] = None,
     *,
     json: Json = False,

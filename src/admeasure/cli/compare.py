@@ -5,36 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from admeasure.cli.arguments import Force, Json, SchemaPath, WorkloadText
+from admeasure.cli.arguments import Force, Json, SchemaPath, WorkloadText, argument, option
+from admeasure.cli.evaluate import say_errors
 from admeasure.errors import UsageError
 from admeasure.files import refuse_to_overwrite, write_private
 from admeasure.terminal.bars import progress
-from admeasure.terminal.console import banner, note, say, say_json, say_table
+from admeasure.terminal.console import banner, note, say, say_json
 
 if TYPE_CHECKING:
     from admeasure.verbs.compare import Compared
 
 
 def compare(
-    real: Annotated[str, typer.Argument(metavar="REAL", help="The real table.")],
+    real: Annotated[str, argument("REAL", "The real table.")],
     synthetic: Annotated[
-        list[str],
-        typer.Argument(metavar="SYNTHETIC...", help="Tables made by any tool, or releases."),
+        list[str], argument("SYNTHETIC...", "Tables made by any tool, or releases.")
     ],
     schema: SchemaPath,
     workload: WorkloadText,
-    predict: Annotated[
-        str | None,
-        typer.Option("--predict", metavar="COLUMN", help="Also by what a learner learns of it."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="For the learner's rows.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A page (.html) too.")
-    ] = None,
+    predict: Annotated[str | None, option("COLUMN", "Also by what a learner learns of it.")] = None,
+    seed: Annotated[int | None, option("N", "For the learner's rows.")] = None,
+    out: Annotated[Path | None, option("FILE", "A page (.html) too.", "--out", "-o")] = None,
     *,
     force: Force = False,
     json: Json = False,
@@ -76,26 +67,14 @@ def compare(
 
 
 def _print(found: Compared) -> None:
-    first = found.tables[found.by_error[0]].errors
-    looked = first.looked_at
-    say(
-        f"{looked[0].upper()}{looked[1:]}, {first.queries:,} queries. Errors are of shares of rows."
-    )
-    say()
-    lines = []
-    for name in found.by_error:
-        e, learned = found.tables[name].errors, found.tables[name].prediction
-        numbers = [f"{e.workload_error:.5f}", f"{e.max_error:.5f}", f"{e.mean_error:.3g}"]
-        taught = [f"{learned.learned[0].balanced_accuracy:.4f}"] if learned else []
-        lines.append([name, *numbers, f"{e.rmse:.3g}", *taught])
-    head = ["", "workload error", "max error", "mean error", "rmse"]
-    taught = [one.prediction for one in found.tables.values() if one.prediction is not None]
-    head += [f"{taught[0].column} predicted"] if taught else []
-    say_table(head, lines)
+    ranked = {name: found.tables[name] for name in found.by_error}
+    taught = [one.prediction for one in ranked.values() if one.prediction is not None]
+    told = [[f"{p.learned[0].balanced_accuracy:.4f}"] for p in taught] or [[]] * len(ranked)
+    sides = {name: (one.errors, t) for (name, one), t in zip(ranked.items(), told, strict=True)}
+    say_errors(sides, [f"{taught[0].column} predicted"] if taught else [])
     if taught:
         real = taught[0].learned[1].balanced_accuracy
         say(f"Predicted: balanced accuracy on real rows; {real:.4f} where real rows teach.")
     say()
-    for name in found.by_error:
-        e = found.tables[name].errors
+    for name, (e, _) in sides.items():
         say(f"{name}: {e.in_words}; worst: {e.worst[0].query} ({e.worst[0].error:.5f}).")

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from admeasure.cli.arguments import option
 from admeasure.demo import FILES, unpack
 from admeasure.errors import UsageError
 from admeasure.terminal.console import BOLD, DIM, say, styled
@@ -18,9 +17,7 @@ EPSILON, TOTAL = "1", "3"
 
 
 def demo(
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to put the files.")
-    ] = None,
+    out: Annotated[Path | None, option("DIR", "Where to put the files.")] = None,
 ) -> None:
     """The whole path on a bundled table; under a minute."""
     started = time.perf_counter()

@@ -5,24 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from admeasure.cli.arguments import Data, Force
+from admeasure.cli.arguments import Data, Force, option
 from admeasure.files import refuse_to_overwrite, write_text
 from admeasure.terminal.console import note, say
 
 
 def draft(
     data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "Where to write it.", "--out", "-o")] = None,
     public: Annotated[
         list[str] | None,
-        typer.Option(
-            "--public",
-            metavar="FILE",
-            help="A public file to fill in from: a table like this one, a codebook or a hierarchy "
+        option(
+            "FILE",
+            "A public file to fill in from: a table like this one, a codebook or a hierarchy "
             "of codes (CSV), a Table Schema, SDV metadata or domain.json. Give one or more.",
         ),
     ] = None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from admeasure.cli.arguments import Data, Json, SchemaPath, WorkloadText
+from admeasure.cli.arguments import Data, Json, SchemaPath, WorkloadText, argument, option
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import banner, say, say_json, say_table
 
@@ -16,34 +15,19 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    target: Annotated[
-        str, typer.Argument(metavar="RELEASE_OR_TABLE", help="A release, or a synthetic table.")
-    ],
+    target: Annotated[str, argument("RELEASE_OR_TABLE", "A release, or a synthetic table.")],
     data: Data,
     schema: SchemaPath,
     workload: WorkloadText,
-    rows: Annotated[
-        int | None,
-        typer.Option("--rows", metavar="N", help="Judge N sampled rows of the release too."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="For the sampled rows.")
-    ] = None,
+    rows: Annotated[int | None, option("N", "Judge N sampled rows of the release too.")] = None,
+    seed: Annotated[int | None, option("N", "For the sampled rows.")] = None,
     future: Annotated[
         str | None,
-        typer.Option(
-            "--future",
-            metavar="F",
-            help="Error on queries not yet known: zipf:1of3:drift=0.2:draws=200:seed=0.",
-        ),
+        option("F", "Error on queries not yet known: zipf:1of3:drift=0.2:draws=200:seed=0."),
     ] = None,
     predict: Annotated[
         str | None,
-        typer.Option(
-            "--predict",
-            metavar="COLUMN",
-            help="Learn to predict COLUMN from synthetic rows, and test on real ones.",
-        ),
+        option("COLUMN", "Learn to predict COLUMN from synthetic rows, and test on real ones."),
     ] = None,
     *,
     json: Json = False,
@@ -100,25 +84,9 @@ def _print_prediction(found: Prediction) -> None:
 
 
 def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) -> None:
-    looked = errors.looked_at
-    say(
-        f"{looked[0].upper()}{looked[1:]}, {errors.queries:,} queries. Errors are of shares of the "
-        "rows."
-    )
-    say()
-    sides = [(kind, errors)] + ([(f"{rows:,} sampled rows", sampled)] if sampled and rows else [])
-    lines = [
-        [
-            name,
-            f"{e.workload_error:.5f}",
-            f"{e.max_error:.5f}",
-            f"{e.mean_error:.3g}",
-            f"{e.rmse:.3g}",
-        ]
-        for name, e in sides
-    ]
-    say_table(["", "workload error", "max error", "mean error", "rmse"], lines)
-    for name, e in sides:
+    sides = {kind: errors} | ({f"{rows:,} sampled rows": sampled} if sampled and rows else {})
+    say_errors({name: (e, ()) for name, e in sides.items()})
+    for name, e in sides.items():
         say(f"{name}: {e.in_words}.")
         if e.standard_error:
             say(f"{name}: over all marginals {e.workload_error:.5f} ± {e.standard_error:.2g}.")
@@ -126,3 +94,19 @@ def _print(errors: Errors, kind: str, sampled: Errors | None, rows: int | None) 
     worst = [[w.query, f"{w.error:.5f}"] for w in errors.worst]
     head = "answered worst" + (", of those looked at" if errors.standard_error else "")
     say_table([head, "L1 error"], worst)
+
+
+def say_errors(sides: Mapping[str, tuple[Errors, Sequence[str]]], more: Sequence[str] = ()) -> None:
+    """A line of errors for each side, and what else is known of it under the heads `more`."""
+    first, _ = next(iter(sides.values()))
+    looked = first.looked_at
+    say(
+        f"{looked[0].upper()}{looked[1:]}, {first.queries:,} queries. Errors are of shares of the "
+        "rows."
+    )
+    say()
+    lines = []
+    for name, (e, others) in sides.items():
+        large = [f"{x:.5f}" for x in (e.workload_error, e.max_error)]
+        lines.append([name, *large, *(f"{x:.3g}" for x in (e.mean_error, e.rmse)), *others])
+    say_table(["", "workload error", "max error", "mean error", "rmse", *more], lines)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from admeasure.cli.arguments import ReleasePath
+from admeasure.cli.arguments import ReleasePath, flag, option
 from admeasure.terminal.console import banner, confirm
 
 
@@ -28,15 +28,11 @@ def export(
             "--as", help="A data package (a folder), SDV's metadata, or the measurements as CSV."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="PATH", help="Where to write it.")],
-    rows: Annotated[
-        int | None, typer.Option("-n", "--rows", metavar="ROWS", help="Of the data package.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="For its rows; harmless here.")
-    ] = None,
+    out: Annotated[Path, option("PATH", "Where to write it.", "--out", "-o")],
+    rows: Annotated[int | None, option("ROWS", "Of the data package.", "-n", "--rows")] = None,
+    seed: Annotated[int | None, option("N", "For its rows; harmless here.")] = None,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite a file.")] = False,
 ) -> None:
     """A release in the form of another tool. Costs no budget."""
     from admeasure.verbs.export import export as exported

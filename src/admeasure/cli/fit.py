@@ -26,7 +26,9 @@ from admeasure.cli.arguments import (
     Show,
     WorkloadText,
     charge_to,
+    flag,
     known_options,
+    option,
 )
 from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch
@@ -34,6 +36,7 @@ from admeasure.terminal.console import banner, confirm, note, say_json, warn
 from admeasure.terminal.exits import resumable
 
 if TYPE_CHECKING:
+    from admeasure.certificate import Certificate
     from admeasure.release import Release
 
 
@@ -43,7 +46,7 @@ def fit(
     schema: SchemaPath,
     workload: WorkloadText,
     epsilon: Epsilon,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The release's folder.")],
+    out: Annotated[Path, option("DIR", "The release's folder.", "--out", "-o")],
     mechanism: MechanismName = None,
     delta: Delta = 1e-9,
     public: Public = None,
@@ -52,10 +55,7 @@ def fit(
     seed: Seed = None,
     certify: Certify = None,
     augment: Annotated[
-        int | None,
-        typer.Option(
-            "--augment", metavar="N", help="Add N random queries to a workload that is a history."
-        ),
+        int | None, option("N", "Add N random queries to a workload that is a history.")
     ] = None,
     max_memory: MaxMemory = None,
     max_seconds: MaxSeconds = None,
@@ -63,7 +63,7 @@ def fit(
     *,
     show_values: Show = False,
     resume: Resume = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Show where the time went.")] = False,
+    profile: Annotated[bool, flag("--profile", "Show where the time went.")] = False,
     json: Json = False,
 ) -> None:
     """Run a mechanism on a private table and write a release.
@@ -144,31 +144,33 @@ def _look(data: str, schema: Path) -> None:
 def _facts(release: Release, out: Path) -> dict[str, Any]:
     c = release.certificate
     return {
-        "mechanism": c.mechanism,
-        "options": c.options,
-        "epsilon": c.epsilon,
-        "delta": c.delta,
-        "neighbours": c.neighbours,
-        "rho": c.rho,
-        "rho_spent": c.rho_spent,
-        "delta_spent": c.delta_spent,
-        "private": c.private,
-        "stamp": c.stamp,
+        **stated(c),
+        **{name: getattr(c, name) for name in ("options", "neighbours", "delta_spent")},
         **release.facts,
         "rows": release.rows,
         "measurements": len(release.measurements),
-        "accuracy": c.accuracy,
         "notes": list(c.notes),
         "release": str(out),
     }
 
 
+def stated(certificate: Certificate) -> dict[str, Any]:
+    """What `--json` says of every run."""
+    names = ("mechanism", "epsilon", "delta", "rho", "rho_spent", "private", "stamp", "accuracy")
+    return {name: getattr(certificate, name) for name in names}
+
+
+def say_promise(certificate: Certificate) -> None:
+    """What is printed of every run first."""
+    banner(certificate.stamp)
+    confirm(f"{certificate.mechanism}: {certificate.promise}")
+    if certificate.accuracy:
+        confirm(certificate.accuracy)
+
+
 def _print(release: Release, out: Path) -> None:
     c, facts = release.certificate, release.facts
-    banner(c.stamp)
-    confirm(f"{c.mechanism}: {c.promise}")
-    if c.accuracy:
-        confirm(c.accuracy)
+    say_promise(c)
     confirm(
         f"{facts['rounds']} round(s), {len(release.measurements)} measurement(s), "
         f"{facts['seconds']:.1f} s, {facts['peak_megabytes']:.0f} MB at the most."

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from admeasure.cli.arguments import Confidence, Json, ReleasePath, conditions
+from admeasure.cli.arguments import Confidence, Json, ReleasePath, conditions, option
 from admeasure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,37 +17,23 @@ if TYPE_CHECKING:
 def infer(
     release: ReleasePath,
     mean: Annotated[
-        list[str] | None,
-        typer.Option("--mean", metavar="V", help="The mean of a column; of conditions, the share."),
+        list[str] | None, option("V", "The mean of a column; of conditions, the share.")
     ] = None,
     difference: Annotated[
         tuple[str, str, str] | None,
-        typer.Option(
-            "--difference",
-            metavar="V GROUP OTHER",
-            help="The mean in one group less that in another: age \"sex = 'F'\" \"sex = 'M'\".",
+        option(
+            "V GROUP OTHER",
+            "The mean in one group less that in another: age \"sex = 'F'\" \"sex = 'M'\".",
         ),
     ] = None,
-    correlation: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--correlation", metavar="V V", help="Pearson's correlation."),
-    ] = None,
+    correlation: Annotated[tuple[str, str] | None, option("V V", "Pearson's correlation.")] = None,
     linear: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--linear", metavar="FORMULA", help="Least squares: \"hours ~ age + sex = 'F'\"."
-        ),
+        list[str] | None, option("FORMULA", "Least squares: \"hours ~ age + sex = 'F'\".")
     ] = None,
     logistic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--logistic", metavar="FORMULA", help="Log odds: \"income = '>50K' ~ age + hours\"."
-        ),
+        list[str] | None, option("FORMULA", "Log odds: \"income = '>50K' ~ age + hours\".")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="CONDITIONS", help="For --mean and --correlation."),
-    ] = None,
+    where: Annotated[str | None, option("CONDITIONS", "For --mean and --correlation.")] = None,
     confidence: Confidence = 0.95,
     *,
     json: Json = False,

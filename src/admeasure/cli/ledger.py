@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from admeasure.cli.arguments import BookPlace, Dataset, Delta, Epsilon, Json
+from admeasure.cli.arguments import BookPlace, Dataset, Delta, Epsilon, Json, option
 from admeasure.cli.talking import talking
 from admeasure.errors import BudgetError
 from admeasure.terminal.console import confirm, say, say_json, say_table
@@ -27,10 +27,8 @@ def create(
     delta: Delta = 1e-9,
     delta_share: Annotated[
         float,
-        typer.Option(
-            "--delta-share",
-            metavar="D",
-            help='Of delta, for runs that find levels (enum = "private"): a tenth of delta each.',
+        option(
+            "D", 'Of delta, for runs that find levels (enum = "private"): a tenth of delta each.'
         ),
     ] = 0.0,
 ) -> None:
@@ -47,9 +45,7 @@ def create(
 @talking
 def show(
     file: BookPlace,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="Only this one, with its runs.")
-    ] = None,
+    dataset: Annotated[str | None, option("NAME", "Only this one, with its runs.")] = None,
     *,
     json: Json = False,
 ) -> None:
@@ -88,10 +84,7 @@ def show(
 @talking
 def verify(
     file: BookPlace,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="COPY", help="Compare with a copy of the book."),
-    ] = None,
+    against: Annotated[str | None, option("COPY", "Compare with a copy of the book.")] = None,
     *,
     json: Json = False,
 ) -> None:

@@ -16,6 +16,7 @@ from admeasure.cli.arguments import (
     SchemaPath,
     WorkloadText,
     known_options,
+    option,
 )
 from admeasure.terminal.console import say, say_json, say_table
 
@@ -35,9 +36,7 @@ def plan(
     epsilon: Epsilon,
     delta: Delta = 1e-9,
     mechanism: MechanismName = None,
-    rows: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="About how many rows, if public.")
-    ] = None,
+    rows: Annotated[int | None, option("N", "About how many rows, if public.")] = None,
     public: Public = None,
     certify: Certify = None,
     *,

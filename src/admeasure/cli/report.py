@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from admeasure.cli.arguments import Conclusions, Confidence, Force, ReleasePath
+from admeasure.cli.arguments import Conclusions, Confidence, Force, ReleasePath, flag, option
 from admeasure.errors import UsageError
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import confirm, note
@@ -15,23 +13,16 @@ from admeasure.terminal.console import confirm, note
 
 def report(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The report's file.")],
-    internal: Annotated[
-        str | None,
-        typer.Option("--internal", metavar="DATA", help="Add true errors: NOT PRIVATE."),
-    ] = None,
+    out: Annotated[Path, option("FILE", "The report's file.", "--out", "-o")],
+    internal: Annotated[str | None, option("DATA", "Add true errors: NOT PRIVATE.")] = None,
     confidence: Confidence = 0.95,
     conclusions: Conclusions = None,
     ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", metavar="BOOK", help="Show what was ever spent on the data set."),
+        str | None, option("BOOK", "Show what was ever spent on the data set.")
     ] = None,
     *,
     certificate: Annotated[
-        bool,
-        typer.Option(
-            "--certificate", help="The certificate alone: .html (one page), .json, .yaml."
-        ),
+        bool, flag("--certificate", "The certificate alone: .html (one page), .json, .yaml.")
     ] = False,
     force: Force = False,
 ) -> None:

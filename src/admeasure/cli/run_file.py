@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from admeasure.cli.arguments import Json
-from admeasure.terminal.console import banner, confirm, log, say_json
+from admeasure.cli.arguments import Json, argument
+from admeasure.cli.fit import say_promise, stated
+from admeasure.terminal.console import confirm, log, say_json
 from admeasure.terminal.exits import Interrupted
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The run file (TOML).")],
+    file: Annotated[Path, argument("FILE", "The run file (TOML).")],
     *,
     json: Json = False,
 ) -> None:
@@ -43,29 +42,17 @@ def run_file(
 
 
 def _facts(ran: RanFile) -> dict[str, object]:
-    c = ran.release.certificate
     return {
         "release": str(ran.out),
         "fitted": ran.fitted,
         "written": list(map(str, ran.written)),
         "kept": list(map(str, ran.kept)),
-        "mechanism": c.mechanism,
-        "epsilon": c.epsilon,
-        "delta": c.delta,
-        "rho": c.rho,
-        "rho_spent": c.rho_spent,
-        "private": c.private,
-        "stamp": c.stamp,
-        "accuracy": c.accuracy,
+        **stated(ran.release.certificate),
     }
 
 
 def _print(ran: RanFile) -> None:
-    c = ran.release.certificate
-    banner(c.stamp)
-    confirm(f"{c.mechanism}: {c.promise}")
-    if c.accuracy:
-        confirm(c.accuracy)
+    say_promise(ran.release.certificate)
     there = "" if ran.fitted else " already; nothing was charged now"
     confirm(f"The release is in {ran.out}{there}.")
     for file in ran.written:

@@ -6,9 +6,7 @@ import csv
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from admeasure.cli.arguments import Force, Json, ReleasePath, conditions
+from admeasure.cli.arguments import Force, Json, ReleasePath, conditions, flag, option
 from admeasure.errors import UsageError
 from admeasure.terminal.bars import first_used, progress
 from admeasure.terminal.console import banner, confirm, say_json, warn
@@ -16,43 +14,27 @@ from admeasure.terminal.console import banner, confirm, say_json, warn
 
 def sample(
     release: ReleasePath,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file.")
-    ],
+    out: Annotated[Path, option("FILE", "A .csv or .parquet file.", "--out", "-o")],
     rows: Annotated[
-        int | None,
-        typer.Option("-n", "--rows", metavar="ROWS", help="As many as the table has, if not told."),
+        int | None, option("ROWS", "As many as the table has, if not told.", "-n", "--rows")
     ] = None,
     where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="CONDITIONS", help="Rows that meet: \"sex = 'Female'\"."),
+        str | None, option("CONDITIONS", "Rows that meet: \"sex = 'Female'\".")
     ] = None,
-    like: Annotated[
-        Path | None,
-        typer.Option("--like", metavar="FILE", help="A CSV table of conditions, with `rows`."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A,B", help="These columns only.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Repeatable rows; harmless here.")
-    ] = None,
+    like: Annotated[Path | None, option("FILE", "A CSV table of conditions, with `rows`.")] = None,
+    columns: Annotated[str | None, option("A,B", "These columns only.")] = None,
+    seed: Annotated[int | None, option("N", "Repeatable rows; harmless here.")] = None,
     *,
     search: Annotated[
         bool | None,
-        typer.Option(
+        flag(
             "--search/--no-search",
-            help="Bring the rows' counts nearer to the model's answers; where it is quick, if not "
-            "told.",
+            "Bring the rows' counts nearer to the model's answers; where it is quick, if not told.",
         ),
     ] = None,
-    max_seconds: Annotated[
-        float | None,
-        typer.Option("--max-seconds", metavar="S", help="End the search after this time."),
-    ] = None,
+    max_seconds: Annotated[float | None, option("S", "End the search after this time.")] = None,
     spreadsheet_safe: Annotated[
-        bool,
-        typer.Option("--spreadsheet-safe", help="Mark CSV texts that would run as formulas."),
+        bool, flag("--spreadsheet-safe", "Mark CSV texts that would run as formulas.")
     ] = False,
     force: Force = False,
     json: Json = False,

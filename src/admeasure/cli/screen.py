@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from admeasure.cli.arguments import (
     Data,
     Delta,
@@ -20,6 +18,7 @@ from admeasure.cli.arguments import (
     Seed,
     WorkloadText,
     charge_to,
+    option,
 )
 from admeasure.errors import UsageError
 from admeasure.terminal.bars import progress
@@ -32,26 +31,17 @@ if TYPE_CHECKING:
 
 def screen(
     data: Data,
-    public: Annotated[
-        list[str],
-        typer.Option("--public", metavar="DATA", help="A public table; give one or more."),
-    ],
+    public: Annotated[list[str], option("DATA", "A public table; give one or more.")],
     schema: SchemaPath,
     workload: WorkloadText,
     epsilon: Epsilon,
     delta: Delta = 1e-9,
-    fit_epsilon: Annotated[
-        float, typer.Option("--fit-epsilon", metavar="E", help="The budget of the fit to come.")
-    ] = 1.0,
-    marginals: Annotated[
-        int, typer.Option("--marginals", metavar="N", help="Judge on at most so many queries.")
-    ] = 256,
+    fit_epsilon: Annotated[float, option("E", "The budget of the fit to come.")] = 1.0,
+    marginals: Annotated[int, option("N", "Judge on at most so many queries.")] = 256,
     time_limit: Annotated[
         float,
-        typer.Option(
-            "--time-limit",
-            metavar="SECONDS",
-            help="Fail where a table takes longer; all is charged then, and nothing released.",
+        option(
+            "SECONDS", "Fail where a table takes longer; all is charged then, and nothing released."
         ),
     ] = float("inf"),
     ledger: LedgerBook = None,
@@ -59,9 +49,7 @@ def screen(
     seed: Seed = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="Keep the result here; a run can be resumed then."
-        ),
+        option("DIR", "Keep the result here; a run can be resumed then.", "--out", "-o"),
     ] = None,
     *,
     resume: Resume = False,

@@ -5,52 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from admeasure.cli.arguments import Json
+from admeasure.cli.arguments import Json, argument, flag, option
 
 if TYPE_CHECKING:
     from admeasure.studies.table import StudyCell
 
 
 def study(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The study's plan (TOML).")],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="The results (JSON lines); continued."),
-    ],
+    plan: Annotated[Path, argument("PLAN", "The study's plan (TOML).")],
+    out: Annotated[Path, option("FILE", "The results (JSON lines); continued.", "--out", "-o")],
     jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="N", help="Processes at a time; one a core, if not told."),
+        int | None, option("N", "Processes at a time; one a core, if not told.")
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(
-            "--ray",
-            metavar="ADDRESS",
-            help="Run on a Ray cluster: auto, local or its address. The files must lie at the "
+        option(
+            "ADDRESS",
+            "Run on a Ray cluster: auto, local or its address. The files must lie at the "
             "same paths on every machine.",
         ),
     ] = None,
     measure: Annotated[
-        str,
-        typer.Option("--measure", metavar="M", help="What to show: workload_error, max_error, …"),
+        str, option("M", "What to show: workload_error, max_error, …")
     ] = "workload_error",
     export: Annotated[
-        Path | None,
-        typer.Option("--export", metavar="FILE", help="All rows as a .csv or .parquet file too."),
+        Path | None, option("FILE", "All rows as a .csv or .parquet file too.")
     ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf."),
-    ] = None,
+    picture: Annotated[Path | None, option("FILE", "Draw them too: .png, .svg or .pdf.")] = None,
     *,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Run the jobs that failed once more.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite what --export and --picture name.")
-    ] = False,
+    retry: Annotated[bool, flag("--retry", "Run the jobs that failed once more.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite what --export and --picture name.")] = False,
     json: Json = False,
 ) -> None:
     """Compare mechanisms over tables, workloads, options, epsilons and seeds. NOT PRIVATE.

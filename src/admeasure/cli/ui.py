@@ -9,21 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
+from admeasure.cli.arguments import flag, option
 from admeasure.errors import UsageError
 from admeasure.terminal.console import note, say
 
 
 def ui(
-    folder: Annotated[
-        Path, typer.Option("--folder", metavar="DIR", help="Where tables, runs and the book go.")
-    ] = Path("admeasure-work"),
+    folder: Annotated[Path, option("DIR", "Where tables, runs and the book go.")] = Path(
+        "admeasure-work"
+    ),
     port: Annotated[
         int, typer.Option("--port", metavar="N", help="0 takes any free port.", min=0, max=65535)
     ] = 0,
     *,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
-    ] = True,
+    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
 ) -> None:
     """A page on this machine that leads from a table to a release. Nobody else can reach it."""
     serve(folder, port, browser=browser)
