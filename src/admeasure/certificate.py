@@ -7,9 +7,7 @@ private table, so it may be published with the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 from markupsafe import escape
@@ -152,14 +150,11 @@ def lines(charges: tuple[Charge, ...]) -> tuple[Line, ...]:
     alike: dict[str, list[Cost]] = {}
     for charge in charges:
         alike.setdefault(charge.what, []).append(charge.cost)
+    sums = {what: (len(costs), sum(costs[1:], costs[0])) for what, costs in alike.items()}
     return tuple(
-        Line(what, len(costs), float(sum(costs[1:], costs[0])), _delta(costs))
-        for what, costs in alike.items()
+        Line(what, times, float(cost), float(cost.delta_share))
+        for what, (times, cost) in sums.items()
     )
-
-
-def _delta(costs: Sequence[Cost]) -> float:
-    return float(sum((cost.delta_share for cost in costs), Fraction(0)))
 
 
 def registry_yaml(certificate: Certificate, name: str, columns: tuple[str, ...]) -> str:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain, combinations
+from typing import TypeVar
 
 Columns = tuple[str, ...]
+T = TypeVar("T", str, int)
 
 
 def canonical(columns: Iterable[str]) -> Columns:
@@ -24,6 +27,21 @@ def canonical(columns: Iterable[str]) -> Columns:
     ('age', 'sex')
     """
     return tuple(sorted(set(columns)))
+
+
+def subsets(columns: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    """Every set inside one but the empty one, small ones first.
+
+    >>> list(subsets(("age", "sex")))
+    [('age',), ('sex',), ('age', 'sex')]
+    """
+    return chain.from_iterable(combinations(columns, k) for k in range(1, len(columns) + 1))
+
+
+def closure(sets: Iterable[tuple[T, ...]]) -> list[tuple[T, ...]]:
+    """Every set inside one of these but the empty one, small ones first."""
+    found = {subset for columns in sets for subset in subsets(columns)}
+    return sorted(found, key=lambda subset: (len(subset), subset))
 
 
 @dataclass(frozen=True)

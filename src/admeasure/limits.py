@@ -64,7 +64,7 @@ class Limits:
         what the limit leaves when the table has been read, and never more than `most`."""
         if self.megabytes is None:
             return most
-        return min(most, int(max(0.0, self.megabytes - resident()) * 2**20 / 4))
+        return min(most, int(max(0.0, self.megabytes - resident()) * MEGABYTE / 4))
 
     def room(self) -> float:
         """What the process may still take, in MB: of the limit, of the machine, of its ulimits."""
@@ -95,28 +95,29 @@ def _left(limit: str, held: str) -> float:
     return (soft - now) / MEGABYTE
 
 
-def resident() -> float:
-    """Memory that the process holds now, in MB; its peak where the system does not say."""
+def resident(child: int | None = None) -> float:
+    """Memory that the process, or a child of it, holds now, in MB. Where the system does not say,
+    its peak; 0 of a child."""
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        pages = int(Path(f"/proc/{child or 'self'}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
     except (OSError, ValueError, IndexError):
-        return peak()
+        return peak() if child is None else 0.0
 
 
 def peak() -> float:
     """The most memory that the process ever held, in MB."""
     held = _status_bytes("VmHWM")  # what the process had that started this one does not count
     if held is not None:
-        return held / 2**20
-    unit = 2**20 if sys.platform == "darwin" else 2**10
+        return held / MEGABYTE
+    unit = MEGABYTE if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def physical_megabytes() -> float:
     """Memory that is built in, in MB; without end where the system does not say."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MEGABYTE
     except (AttributeError, OSError, ValueError):
         return math.inf
 
@@ -182,15 +183,16 @@ class Watch:
 def _at_most(megabytes: float) -> Iterator[None]:
     """While the block runs, the system refuses memory beyond the limit: a `MemoryError`.
 
-    Only where the system counts private memory by itself (Linux), so that mapped files and
-    libraries do not count, and where no library is loaded that ends the process if it is refused.
+    Only where the system counts private memory by itself, touched or not (Linux), so that mapped
+    files and libraries do not count, and where no library is loaded that ends the process if it is
+    refused.
     """
-    data = _data_bytes()
+    data = _status_bytes("VmData") if sys.platform == "linux" else None
     if data is None or any(name in sys.modules for name in FRAIL):
         yield
         return
     soft, hard = before = resource.getrlimit(resource.RLIMIT_DATA)
-    most = data + int(max(0.0, megabytes - resident()) * 2**20)
+    most = data + int(max(0.0, megabytes - resident()) * MEGABYTE)
     most = min(m for m in (most, soft, hard) if m != resource.RLIM_INFINITY)
     stack = threading.stack_size(THREAD_STACK_BYTES)  # whole stacks count, used or not
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
@@ -199,11 +201,6 @@ def _at_most(megabytes: float) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
         threading.stack_size(stack)
-
-
-def _data_bytes() -> int | None:
-    """Private memory that the process has asked for, touched or not, as RLIMIT_DATA counts it."""
-    return _status_bytes("VmData") if sys.platform == "linux" else None
 
 
 def _status_bytes(name: str) -> int | None:
@@ -243,6 +240,6 @@ def _control_group(root: Path) -> float | None:
     folder = root / "sys/fs/cgroup"
     try:
         limit = int((folder / "memory.max").read_text())  # "max" where there is no limit
-        return (limit - int((folder / "memory.current").read_text())) / 2**20
+        return (limit - int((folder / "memory.current").read_text())) / MEGABYTE
     except (OSError, ValueError):
         return None

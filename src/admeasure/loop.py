@@ -76,3 +76,20 @@ def adaptive_measurements(
         before, model = model, family.update(model, log)
         last = Round(budget, answers, before, model)
         yield last
+
+
+def all_rounds(
+    curator: Curator,
+    workload: Workload,
+    family: Family[M],
+    selector: Selector[M],
+    schedule: Schedule,
+    model: M,
+    log: Sequence[Measurement] = (),
+) -> tuple[M, list[Measurement]]:
+    """The model after the last of them, and the log with all that they measured."""
+    log = list(log)
+    for done in adaptive_measurements(curator, workload, family, selector, schedule, model, log):
+        log += done.answers
+        model = done.after
+    return model, log

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 import numpy as np
 
 from admeasure.domain import Columns
-from admeasure.queries import Query
+from admeasure.queries import Marginal, Query
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,32 @@ class NoisyErrors:
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """What was measured of one set of columns: the mean by precision, and a cell's variance."""
+
+    table: np.ndarray
+    variance: float
+
+
+def pooled(log: Iterable[Measurement], sizes: Sequence[int]) -> dict[Columns, Pooled]:
+    """By sets of so many columns inside whole marginals: noise adds up over summed cells."""
+    sums: dict[Columns, np.ndarray] = {}
+    precision: dict[Columns, float] = {}
+    for m in log:
+        if not isinstance(m.query, Marginal):
+            continue
+        columns = m.query.columns
+        for inside in chain.from_iterable(combinations(range(len(columns)), k) for k in sizes):
+            part = tuple(columns[i] for i in inside)
+            others = tuple(i for i in range(len(columns)) if i not in inside)
+            table = m.values.sum(axis=others) if others else m.values
+            weight = table.size / (m.values.size * m.sigma**2)
+            sums[part] = sums.get(part, 0.0) + weight * table
+            precision[part] = precision.get(part, 0.0) + weight
+    return {c: Pooled(table / precision[c], 1 / precision[c]) for c, table in sums.items()}
 
 
 def believed_total(log: Sequence[Measurement]) -> float:

@@ -105,7 +105,7 @@ class Request:
 def check_worth(budget: Cost, unit: Unit) -> None:
     """Refuse a budget that buys nothing: a run's smallest parts could ask for more noise than is
     drawn, when it is charged already."""
-    scale = budget.sigma(unit.rows_changed * unit.max_rows)
+    scale = budget.sigma(unit.marginal_l2_squared)
     if scale > MOST_NOISE:
         raise BudgetError(
             f"The budget is too small: all of it on one count buys noise of scale {scale:.3g} "

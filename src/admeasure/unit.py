@@ -37,5 +37,11 @@ class Unit:
         return self.max_rows * (2 if self.neighbours is Neighbours.REPLACE else 1)
 
     @property
+    def marginal_l2_squared(self) -> int:
+        """The squared L2 sensitivity of a marginal with several cells: m² under add/remove, 2 m²
+        under replace (`queries.sensitivity`)."""
+        return self.rows_changed * self.max_rows
+
+    @property
     def rows_are_public(self) -> bool:
         return self.neighbours is Neighbours.REPLACE and self.max_rows == 1

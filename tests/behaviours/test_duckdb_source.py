@@ -356,5 +356,5 @@ def test_too_little_memory_for_the_engine_is_a_resource_error(tmp_path, monkeypa
     privacy = SCHEMA.privacy.model_copy(update={"unit_column": "id"})
     schema = SCHEMA.model_copy(update={"privacy": privacy})
     monkeypatch.setattr("admeasure.sources.files.table.LEAST_MEGABYTES", 1)
-    with pytest.raises(ResourceError, match="Raise the memory limit"):
+    with pytest.raises(ResourceError, match="Raise the memory limit, or leave some"):
         DuckDBSource(tmp_path / "t.parquet", schema, memory_megabytes=1)

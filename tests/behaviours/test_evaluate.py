@@ -14,12 +14,19 @@ import pytest
 
 from admeasure.cli.run import run
 from admeasure.domain import Domain
-from admeasure.evaluation import NOT_PRIVATE, Resampling, compare, equivalent_sample
-from admeasure.evaluation.subsampling import LARGEST_SAMPLE, expected_error
+from admeasure.evaluation import NOT_PRIVATE, Resampling, compare
+from admeasure.evaluation.subsampling import LARGEST_SAMPLE
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import Workload
+
+
+def expected_error(counts: np.ndarray, sample: int) -> float:
+    """Theorem 7: the expected L1 error, in shares, of a marginal after resampling."""
+    resampling = Resampling(int(np.sum(counts)))
+    resampling.add(counts)
+    return resampling.curve()(sample)
 
 
 def mean_deviation(count: int, rows: int, sample: int) -> Fraction:
@@ -92,7 +99,10 @@ def test_a_larger_sample_never_has_a_larger_expected_error() -> None:
 @pytest.mark.parametrize("error", [1.0, 0.3, 0.1, 0.05])
 def test_the_equivalent_sample_is_the_smallest_that_is_good_enough(error: float) -> None:
     marginals = [np.array([10, 20, 70]), np.array([[25, 25], [40, 10]])]
-    found = equivalent_sample(marginals, error, [1.0, 3.0])
+    resampling = Resampling(100)
+    for counts, weight in zip(marginals, (1.0, 3.0), strict=True):
+        resampling.add(counts, weight)
+    found = resampling.equivalent(error)
     assert found is not None
 
     def expected(sample: int) -> float:
@@ -104,9 +114,9 @@ def test_the_equivalent_sample_is_the_smallest_that_is_good_enough(error: float)
 
 
 def test_no_sample_is_as_good_as_no_error() -> None:
-    assert equivalent_sample([np.array([3, 4])], 0.0) is None
     resampling = Resampling(7)
     resampling.add(np.array([3, 4]))
+    assert resampling.equivalent(0.0) is None
     assert resampling.curve()(LARGEST_SAMPLE) > 0
 
 

@@ -123,5 +123,20 @@ def test_a_fault_of_ours_and_ctrl_c_have_codes_of_their_own(code, error, tmp_pat
     assert run(["ledger", "show", str(tmp_path / "book.db")]) == code
 
 
+def test_ctrl_c_while_a_class_is_made_is_ctrl_c(tmp_path, monkeypatch, capfd):
+    """Python 3.11 makes a RuntimeError of it; classes are made when a command imports late."""
+
+    class Pressed:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    def late(*_: object, **__: object) -> None:
+        type("Late", (), {"field": Pressed()})
+
+    monkeypatch.setattr("admeasure.privacy.book.Book.open", late)
+    assert run(["ledger", "show", str(tmp_path / "book.db")]) == ExitCode.INTERRUPTED
+    assert "interrupted" in capfd.readouterr().err
+
+
 def test_these_are_all_codes():
     assert {int(code) for code in ExitCode} == {0, 1, 2, 3, 4, 5, 130}

@@ -16,13 +16,12 @@ from scipy.stats import binomtest
 from admeasure.cli.run import run as run_command
 from admeasure.domain import Domain
 from admeasure.errors import WorkloadError
-from admeasure.evaluation.future import future_error, largest_errors, pooled
+from admeasure.evaluation.future import future_error, largest_errors
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.workload import Workload, parse_workload
-from admeasure.workload.drift import historical
-from admeasure.workload.history import augmented, parse_future, parse_history
+from admeasure.workload.history import augmented, historical, parse_future, parse_history
 
 LEVELS = {"a": 2, "b": 3, "c": 2, "d": 4, "e": 2}
 DOMAIN = Domain.of(LEVELS)
@@ -161,14 +160,6 @@ def test_the_future_error_is_the_mean_of_the_largest_errors_with_students_interv
     assert found.high - found.error == pytest.approx(half, rel=1e-5)
     assert found.draws == 50
     assert sorted(largest_errors(true.counts, other.counts, future)) == pytest.approx(sorted(worst))
-
-
-def test_several_releases_are_pooled_by_their_means() -> None:
-    found = pooled([np.array([0.1, 0.3]), np.array([0.4, 0.4])], distinct=2)
-    assert found.error == pytest.approx(0.3)
-    # Student's 97.5% point of one degree of freedom is 12.7062; an error is at least zero.
-    assert found.high - found.error == pytest.approx(12.7062 * 0.1414214 / math.sqrt(2), rel=1e-5)
-    assert found.low == 0
 
 
 @pytest.fixture

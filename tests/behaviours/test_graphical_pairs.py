@@ -125,6 +125,29 @@ def test_a_pair_that_was_answered_before_is_answered_the_same_without_a_cut(monk
         assert not np.shares_memory(again, table)
 
 
+def test_pairs_that_are_too_many_to_keep_are_answered_alike(monkeypatch):
+    levels, potentials = random_model(3, 40, 60, 3, reach=4)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 5000.0)
+    queries = list(itertools.combinations(range(40), 2))
+    kept = in_one_pass(beliefs, queries, monkeypatch)
+    monkeypatch.setattr(marginals, "_KEPT_CELLS", 100)
+    for one, two in zip(kept, in_one_pass(beliefs, queries, monkeypatch), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+def test_other_pairs_of_the_same_model_take_no_other_pass(monkeypatch):
+    levels, potentials = random_model(3, 40, 60, 3, reach=4)
+    beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 5000.0)
+    queries = list(itertools.combinations(range(40), 2))
+    slow = one_by_one(beliefs, queries, monkeypatch)
+    answering = Marginals(beliefs)
+    answering.answer(queries[:200])
+    monkeypatch.setattr(AllPairs, "tables", None)
+    monkeypatch.setattr(Marginals, "_cuts", None)
+    for one, two in zip(slow, answering.answer(queries), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
 def test_a_tree_with_large_cliques_is_left_to_the_cuts():
     levels = (8,) * 24
     cliques = [tuple(range(k, k + 6)) for k in range(19)]

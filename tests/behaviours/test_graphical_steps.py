@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from admeasure.domain import closure
 from admeasure.families.graphical.estimation.facets import Facets
 from admeasure.families.graphical.estimation.regions import (
     USUAL,
@@ -16,7 +17,7 @@ from admeasure.families.graphical.estimation.regions import (
     counting_numbers,
     lone_step,
 )
-from admeasure.families.graphical.estimation.residuals import Effects, closure
+from admeasure.families.graphical.estimation.residuals import Effects
 from admeasure.families.graphical.inference import bucket, tuning
 from admeasure.families.graphical.inference.tables import CliqueLayout
 from admeasure.families.graphical.inference.triangle import Triangle

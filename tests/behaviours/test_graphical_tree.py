@@ -14,7 +14,8 @@ from admeasure.errors import ResourceError
 from admeasure.families.graphical.estimation.estimate import estimate
 from admeasure.families.graphical.estimation.statistics import Observation
 from admeasure.families.graphical.structure import junction_tree
-from admeasure.families.graphical.structure.junction_tree import JunctionTree, maximal
+from admeasure.families.graphical.structure.cliques import maximal
+from admeasure.families.graphical.structure.junction_tree import JunctionTree
 from admeasure.families.graphical.structure.room import Room
 from admeasure.families.graphical.structure.triangulation import (
     RULES,

@@ -24,8 +24,8 @@ from admeasure.analyses import (
 from admeasure.analyses.one_step import effects, step
 from admeasure.bounds import Evidence
 from admeasure.errors import ResourceError, SchemaError, UsageError
-from admeasure.families import Refits
 from admeasure.families.explicit import ExplicitModel
+from admeasure.families.graphical.family import GraphicalModel
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
 from admeasure.release import Release
@@ -317,7 +317,7 @@ def test_a_refit_to_what_was_measured_is_the_model_of_the_release(mechanism: Any
     """So the rule of the refit is that of the release, shrinkage included. Fits end within a part
     of the noise's scale of their optimum."""
     release = fitted(3, mechanism=mechanism)
-    assert isinstance(release.model, Refits)
+    assert isinstance(release.model, GraphicalModel)
     again = release.model.refitted(release.measurements, release.certificate.options)
     sigma = min(m.sigma for m in release.measurements)
     for pair in (("x", "y"), ("g", "x")):

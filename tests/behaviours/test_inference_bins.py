@@ -295,8 +295,7 @@ def test_counts_of_leaves_are_stored_and_read_back(tmp_path: Any) -> None:
 )
 def test_wrong_counts_of_leaves_are_refused(tmp_path: Any, wrong: dict[str, np.ndarray]) -> None:
     release = fitted(skewed(6), schema(PRIVATE), 6, 5.0)
-    from admeasure.release.reading import read_inside
-    from admeasure.release.writing import leaf_arrays
+    from admeasure.release.contents import leaf_arrays, read_inside
 
     arrays = leaf_arrays(release.inside, release.schema) | wrong
     with pytest.raises(ReleaseError, match="does not fit"):

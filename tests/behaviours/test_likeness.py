@@ -106,10 +106,10 @@ def test_new_combinations_are_those_that_no_row_has(
                 if table[place] >= likeness.EXPECTED and whole:
                     where = tuple((c, labels[c][i]) for c, i in zip(columns, place, strict=True))
                     expected.append((float(table[place]), where))
-        found = seen.new_by_size[k - 1]
+        found = seen.by_size[k - 1]
         assert (found.k, found.marginals) == (k, len(numbers))
-        assert found.number == pytest.approx(np.mean(numbers))
-        assert found.share == pytest.approx(np.mean(shares))
+        assert found.new == pytest.approx(np.mean(numbers))
+        assert found.new_share == pytest.approx(np.mean(shares))
     largest = sorted(expected, key=lambda one: (-one[0], one[1]))[: likeness.SHOWN]
     assert [c.where for c in seen.new_largest] == [where for _, where in largest]
     assert [c.rows for c in seen.new_largest] == pytest.approx([rows for rows, _ in largest])

@@ -174,7 +174,7 @@ def test_training_reaches_answers_that_rows_can_give() -> None:
     columns = [("a", "b"), ("c",), ("a", "c", "d")]
     tables = truth.marginals(columns)
     log = [Measurement(Marginal(c), t, 1.0) for c, t in zip(columns, tables, strict=True)]
-    family = NetworkFamily(TrainingOptions(3e-3, steps=600, decay=True))
+    family = NetworkFamily(TrainingOptions(3e-3, steps=600))
     fitted = family.update(family.init(DOMAIN, 1000.0, Size((32, 32), 8, 60)), log)
     assert fitted.sound
     for expected, got in zip(tables, fitted.marginals(columns), strict=True):
@@ -189,7 +189,7 @@ def test_training_stops_at_the_noise_and_not_before_the_least_steps() -> None:
     believed = model(8)
     (table,) = believed.marginals([("a", "b")])
     data = record([Measurement(Marginal(["a", "b"]), table, 1.0)], LAYOUT, TOTAL)
-    how = TrainingOptions(1e-3, steps=100, patience=5, floor=1.0)
+    how = TrainingOptions(1e-3, steps=100, patience=5)
     made = fit(believed.state, blocks_of(LAYOUT), data, how)
     assert int(made.steps) == 0
     for before, after in zip(

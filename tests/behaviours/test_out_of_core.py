@@ -20,6 +20,7 @@ from admeasure.domain import canonical
 from admeasure.errors import ResourceError, UsageError
 from admeasure.limits import Limits
 from admeasure.mechanisms.aim import Aim
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -169,7 +170,8 @@ def test_aim_reads_a_streamed_table_once_whatever_its_rounds(table, scans):
     source = DuckDBSource(table[0], SCHEMA, memory_megabytes=0)
     scans.clear()
     curator = Curator(source, Ledger(Fraction(1, 10)), SeededNoise(0))
-    outcome = Aim(rounds=20).run(curator, parse_workload("all-2way", SCHEMA.domain), ())
+    task = Task.of(SCHEMA, parse_workload("all-2way", SCHEMA.domain))
+    outcome = Aim(rounds=20).run(task, curator)
     assert outcome.rounds > 3
     assert len(scans) == 1
 

@@ -25,7 +25,7 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Marginal, Predicate, from_record, to_record
 from admeasure.release import Release
 from admeasure.schema import Schema
-from admeasure.schema.levels import level_values
+from admeasure.schema.decode import level_values
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours, Unit
 from admeasure.verbs.fit import fit

@@ -15,12 +15,12 @@ from admeasure.families.products.family import ProductModel
 from admeasure.families.products.pairs import (
     centred,
     handed_over,
+    missed_by_products,
     pair_targets,
-    pooled,
     single_targets,
 )
 from admeasure.families.products.tensor import Layout
-from admeasure.measurement import Measurement
+from admeasure.measurement import Measurement, pooled
 from admeasure.queries import Cell, Marginal
 
 DOMAIN = Domain(("d", "b", "a", "c"), (2, 3, 4, 3))  # not in alphabetical order
@@ -48,6 +48,24 @@ def uniform() -> ExplicitModel:
     return ExplicitModel.uniform(DOMAIN, TOTAL, ())
 
 
+def test_what_product_rows_miss_is_the_mean_squared_effect_of_what_exact_answers_lead_to():
+    """Effects as what a regression on both columns' levels leaves, by numpy."""
+    model = mixture(classes=40)
+    exact = dict(zip(PAIRS, model.marginals(PAIRS), strict=True))
+    rows = handed_over(model, [Measurement(Marginal(c), t, 1e-3) for c, t in exact.items()])
+    squares, effects = [], []
+    for (one, two), said in zip(PAIRS, rows.marginals(PAIRS), strict=True):
+        shape = a, b = exact[one, two].shape
+        levels = np.indices(shape).reshape(2, -1)
+        design = np.hstack([np.eye(a)[levels[0]], np.eye(b)[levels[1]]])
+        for table, kept in ((said - exact[one, two], squares), (exact[one, two], effects)):
+            flat = table.reshape(-1) / TOTAL
+            left = flat - design @ np.linalg.lstsq(design, flat, rcond=None)[0]
+            kept.append(left @ left)
+    assert missed_by_products(model, PAIRS) == pytest.approx(np.mean(squares), rel=1e-6)
+    assert np.mean(squares) < 0.05 * np.mean(effects)  # 512 rows hold what 40 made
+
+
 def test_what_is_pooled_is_the_least_squares_estimate_of_all_tables_that_hold_a_set():
     """For one pair, measured twice, and a triple: the stacked system, solved by numpy."""
     rng = np.random.default_rng(2)
@@ -61,7 +79,7 @@ def test_what_is_pooled_is_the_least_squares_estimate_of_all_tables_that_hold_a_
     scale = np.array([2.0, 3.0, 1.5 * 2**0.5])
     design, right = (1 / scale)[:, None], (seen / scale[:, None, None]).reshape(3, -1)
     solved = np.linalg.lstsq(design, right, rcond=None)[0].reshape(4, 3)
-    found = pooled(DOMAIN, log)
+    found = pooled(log, (1, 2))
     assert found["a", "b"].table == pytest.approx(solved)
     assert found["a", "b"].variance == pytest.approx(1 / (scale**-2).sum())
     assert set(found) == {*((c,) for c in "abd"), ("a", "b"), ("a", "d"), ("b", "d")}
@@ -70,7 +88,7 @@ def test_what_is_pooled_is_the_least_squares_estimate_of_all_tables_that_hold_a_
 def test_an_effect_is_the_mean_of_its_posterior():
     """Against the normal law of prior times likelihood on a fine grid, cell by cell."""
     truth, sigma = mixture(), 30.0
-    known = pooled(DOMAIN, measured(truth, PAIRS, sigma))
+    known = pooled(measured(truth, PAIRS, sigma), (1, 2))
     targets, read = pair_targets(uniform(), known, LAYOUT)
     singles = single_targets(uniform(), known, LAYOUT)
     effects = {c: centred(known[c].table) for c in PAIRS}

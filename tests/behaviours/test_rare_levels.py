@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import admeasure
+from admeasure.measurement import pooled
 from admeasure.mechanisms import build
-from admeasure.parts.rare_levels import best_estimate, with_rare_levels
+from admeasure.parts.rare_levels import with_rare_levels
 from admeasure.schema import Schema
 
 LEVELS = {"a": 60, "b": 6, "c": 4}
@@ -44,8 +45,8 @@ def test_rows_seldom_show_levels_without_evidence():
 
 def test_what_is_not_rare_stays_as_it_is_given_that_it_is_not():
     plain, merged = (fitted(3, rare=limit).model for limit in ("0", "3"))
-    counts, sigma = best_estimate("a", fitted(3).measurements)
-    common = counts >= 3 * sigma
+    seen = pooled(fitted(3).measurements, (1,))[("a",)]
+    common = seen.table >= 3 * seen.variance**0.5
     assert 0 < common.sum() < 60
     first, second = (m.marginals([("a", "b")])[0][common] for m in (plain, merged))
     assert second / second.sum() == pytest.approx(first / first.sum(), rel=1e-6, abs=1e-12)
@@ -66,9 +67,8 @@ def test_the_estimate_is_that_of_least_squares():
         rows.append(np.eye(60) / scale)
         values.append(summed.sum(axis=1) / scale)
     expected, *_ = np.linalg.lstsq(np.vstack(rows), np.concatenate(values), rcond=None)
-    found = best_estimate("a", release.measurements)
-    assert found is not None
-    assert found[0] == pytest.approx(expected)
+    found = pooled(release.measurements, (1,))
+    assert found["a",].table == pytest.approx(expected)
 
 
 def test_a_limit_of_zero_and_columns_of_structural_zeros_change_nothing():

@@ -306,6 +306,31 @@ def test_a_long_workload_is_ranked_by_a_sample_that_does_not_follow_its_order() 
     assert facts.drawn(marginals, 5000) == marginals
 
 
+def test_of_many_columns_the_map_of_pairs_shows_those_that_go_together() -> None:
+    """Two pairs of equal columns among 60; the columns that the map began with were noise."""
+    rng = np.random.default_rng(0)
+    names = [f"c{i:02}" for i in range(60)]
+    data = {name: rng.integers(0, 3, 400) for name in names}
+    data["c55"], data["c47"] = data["c50"], data["c59"]
+    release = admeasure.fit(
+        data,
+        Schema.coded("wide", dict.fromkeys(names, 3)),
+        workload="all-2way",
+        mechanism=admeasure.mst(),
+        epsilon=100.0,
+        delta=1e-9,
+        seed=0,
+    )
+    found = facts.pairs(release, release.evidence)
+    assert len(found.names) == 40
+    assert found.left_out == 20
+    assert list(found.names) == sorted(found.names)
+    ranked = sorted(found.cells, key=lambda place: -(found.cells[place].value or 0.0))
+    best = [{found.names[place] for place in pair} for pair in ranked[:2]]
+    assert {"c50", "c55"} in best
+    assert {"c47", "c59"} in best
+
+
 def test_rounds_hold_every_draw_and_add_up_to_what_was_spent() -> None:
     release = fitted(mechanism=admeasure.aim())
     rounds = facts.rounds(release.log, release.certificate.rho)

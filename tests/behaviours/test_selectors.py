@@ -24,7 +24,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
-from admeasure.selectors import improvement
+from admeasure.selectors import holding
 from admeasure.selectors.improvement import (
     ExpectedImprovement,
     Penalty,
@@ -296,7 +296,7 @@ def test_marginals_that_noise_would_drown_are_not_considered_but_one_candidate_a
 
 
 def test_a_round_scores_no_more_cells_than_allowed_and_keeps_the_smallest(monkeypatch):
-    monkeypatch.setattr(improvement, "MAX_CELLS", 30)
+    monkeypatch.setattr(holding, "MAX_CELLS", 30)
     curator = curator_of(random_codes(0))
     family = GraphicalFamily()
     model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))

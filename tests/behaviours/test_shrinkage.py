@@ -12,7 +12,12 @@ from scipy import integrate, special
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families.graphical.estimation.estimate import Accuracy, estimate
-from admeasure.families.graphical.estimation.shrinkage import Belief, shape_weights, shrunk
+from admeasure.families.graphical.estimation.shrinkage import (
+    Belief,
+    ManyBeliefs,
+    shape_weights,
+    shrunk,
+)
 from admeasure.families.graphical.estimation.statistics import Observation, combine
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.families.graphical.structure.zeros import Zeros
@@ -50,11 +55,9 @@ def test_posterior_means_are_those_of_brute_force(seed, centre, given, tau):
     """Cells are integrated numerically, for 15 shapes from 0.01 to 32 with log-normal weights. What
     shapes of less than a thousandth of the weight say may be left out."""
     (seen,), (prior,) = example(seed, 1)
-    belief = Belief(seen * tau, prior * tau, tau)
-    found = (
-        belief.mean(shape_weights(belief.evidence()[None], np.array([centre]), math.inf, given)[0])
-        / tau
-    )
+    belief = ManyBeliefs([Belief(seen * tau, prior * tau, tau)])
+    weights = shape_weights(belief.evidence(), np.array([centre]), math.inf, given)
+    found = belief.means(weights)[0] / tau
     cells = list(zip(seen, prior, strict=True))
     table = np.array([[moments(k, y, m) for y, m in cells] for k in SHAPES])
     log_weight = table[:, :, 0].sum(1) - given / 2 * np.log(SHAPES / centre) ** 2
@@ -82,8 +85,8 @@ def test_columns_learn_from_each_other_what_brute_force_says(seed):
     density = np.exp(-around / 2 * off**2)
     joint = integrate.simpson(np.einsum("ix,jx,kx,x->ijkx", *shapes, density), x=off, axis=-1)
     joint /= joint.sum()
-    beliefs = [Belief(s, p, 1.0) for s, p in zip(seen, priors, strict=True)]
-    found = shape_weights(np.array([b.evidence() for b in beliefs]), centres, around, given)
+    beliefs = ManyBeliefs([Belief(s, p, 1.0) for s, p in zip(seen, priors, strict=True)])
+    found = shape_weights(beliefs.evidence(), centres, around, given)
     for column in range(3):
         expected = onto(joint, (column,))
         assert found[column] / found[column].sum() == pytest.approx(expected, abs=0.002)
@@ -113,8 +116,8 @@ def test_a_posterior_mean_lies_between_nothing_and_far_beyond_what_was_seen(scal
     what was measured."""
     seen = np.array([-3.0, 0.0, 0.2, 5.0, 40.0, 3e4, 1e7])
     prior = np.array([1e-12, 0.0, 1.0, 1e-3, 1e5, 7.0, 1e7])
-    belief = Belief(seen, prior, scale)
-    found = belief.mean(shape_weights(belief.evidence()[None], np.array([0.2]), math.inf, 0.5)[0])
+    belief = ManyBeliefs([Belief(seen, prior, scale)])
+    (found,) = belief.means(shape_weights(belief.evidence(), np.array([0.2]), math.inf, 0.5))
     assert np.isfinite(found).all()
     assert (found >= 0).all()
     assert found[1] == 0

@@ -21,7 +21,7 @@ from admeasure.schema.model import LISTS, TYPES
 from admeasure.web.checking import checked
 from admeasure.web.estimate import estimate
 from admeasure.web.forms import document_of, empty_form, form_of, relations_in_words
-from admeasure.web.phases import phase
+from admeasure.web.watching import phase
 from admeasure.web.wording import in_words, on_page
 from admeasure.workload import parse_workload
 

@@ -14,10 +14,12 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import AdmeasureError, ResourceError, WorkloadError
 from admeasure.evaluation import compare
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.queries import Marginal
 from admeasure.schema import Schema
 from admeasure.selectors.improvement import closure_weights
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Unit
 from admeasure.verbs.plan import plan
 from admeasure.workload import KWay, Workload, parse_workload
 
@@ -242,6 +244,6 @@ def test_a_plan_of_more_columns_takes_no_less_though_not_all_pairs_are_looked_at
 @pytest.mark.parametrize("name", ["gaussian", "residual"])
 def test_who_answers_only_what_it_measures_refuses_a_sample(name: str, tmp_path: Path) -> None:
     rule = KWay.of(NAMES, 3, None, looked_at=4)
-    domain = Domain.of(dict.fromkeys(NAMES, 2))
+    task = Task(Domain.of(dict.fromkeys(NAMES, 2)), Workload.by_rule(rule), (), Unit())
     with pytest.raises(AdmeasureError, match=r"20 marginals of 3 columns.*aim-plus"):
-        build(name).check(domain, Workload.by_rule(rule), ())
+        build(name).check(task)

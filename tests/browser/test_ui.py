@@ -442,6 +442,43 @@ def test_runs_are_compared_side_by_side(open_tab: Open, server: Any) -> None:
     assert [float(x) for x in row] == pytest.approx(means, rel=0.01)
 
 
+@pytest.mark.parametrize("width", [1280, 800, 360])
+def test_numbers_of_a_wide_table_stand_on_one_line(open_tab: Open, server: Any, width: int) -> None:
+    """All tables of five of 500 columns: 255,244,687,600 of them."""
+    names = [f"c{i}" for i in range(500)]
+    (server.start / "wide.csv").write_text(",".join(names) + "\n")
+    columns = "".join(f'[[column]]\nname = "{n}"\ntype = "boolean"\n' for n in names)
+    (server.start / "wide.toml").write_text(
+        f'[table]\nname = "wide"\n[privacy]\nunit = "person"\n{columns}'
+    )
+    page = open_tab().page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.click("#open summary")
+    page.fill("#data", "wide.csv")
+    page.fill("#schema", "wide.toml")
+    page.press("#schema", "Enter")
+    page.wait_for_url("**/schema")
+    page.wait_for_selector("#schema-state.fine")
+    page.click("#next")
+    page.wait_for_selector("#preview .tile")
+    page.fill("#k", "5")
+    page.wait_for_selector("#preview .tile:has-text('255 billion')")
+    lines = page.locator("#preview .tile b").evaluate_all(
+        """found => found.map(b => { const range = document.createRange();
+        range.selectNodeContents(b); return [range.getClientRects().length,
+        b.scrollWidth <= b.clientWidth]; })"""
+    )
+    assert lines == [[1, True]] * 3
+    page.click("#next")
+    page.wait_for_url("**/budget")
+    ready(page)
+    page.fill("#rows", "5000")
+    page.fill("#epsilon", "0.1")
+    page.wait_for_selector("#plan[aria-busy=false] > .warning:first-child")
+    assert "Fewer columns at once" in page.inner_text("#plan > .warning")
+    assert page.locator("#plan .help", has_text="Fewer columns at once").count() == 0
+
+
 @pytest.mark.slow
 def test_a_table_of_a_million_rows_does_not_block_the_page(open_tab: Open, server: Any) -> None:
     """Pages are answered while the rows are read and measured."""

@@ -31,7 +31,6 @@ from admeasure.families.graphical.family import ConditionalFamily, GraphicalFami
 from admeasure.families.network.family import NetworkFamily, WorstFamily
 from admeasure.families.network.generator import Size
 from admeasure.families.network.training import TrainingOptions
-from admeasure.families.products.box import BoxFamily
 from admeasure.families.products.family import ProductFamily
 from admeasure.families.products.optimise import FitOptions
 from admeasure.families.registry import MODELS
@@ -164,8 +163,8 @@ CASES = [
     ),
     Case(
         "products-box",
-        lambda: BoxFamily(FitOptions("box", 0.01)).init(DOMAIN, float(ROWS), 40, [ZERO]),
-        lambda: BoxFamily(FitOptions("box", 0.01, steps=100)),
+        lambda: ProductFamily(FitOptions("box", 0.01)).init(DOMAIN, float(ROWS), 40, [ZERO]),
+        lambda: ProductFamily(FitOptions("box", 0.01, steps=100)),
         cells,
         "nowhere",
     ),

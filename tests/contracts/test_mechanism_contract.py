@@ -93,10 +93,9 @@ def ready(name: str, given: Schema, codes: dict[str, np.ndarray]) -> Mechanism:
 def workload_for(mechanism: Mechanism) -> Workload:
     """Pairs and a threshold, or pairs alone where the mechanism refuses thresholds."""
     pairs = [Marginal(c) for c in itertools.combinations(sorted(LEVELS), 2)]
-    domain = schema().domain
     try:
         whole = Workload([*pairs, Threshold(("a", "b", "c"), 2)])
-        mechanism.check(domain, whole, ())
+        mechanism.check(Task.of(schema(), whole))
     except (UsageError, WorkloadError):
         return Workload(pairs)
     return whole
@@ -298,7 +297,7 @@ def _drawn(mechanism: Mechanism, source: MemorySource, asked: Workload, given: S
     """All that a run gave out."""
     ledger = Ledger(budget_of(EPSILON, DELTA))
     curator = Curator(source, ledger, SeededNoise(1))
-    mechanism.run(curator, asked, given.zeros)
+    mechanism.run(Task.of(given, asked), curator)
     return json.dumps([{k: str(v) for k, v in e.items()} for e in curator.journal.events])
 
 
@@ -368,7 +367,7 @@ def test_a_plan_stays_within_the_budget_and_reads_no_table(name: str, neighbours
     given = schema(neighbours)
     mechanism = ready(name, given, table(2))
     rho = Fraction(rho_of(EPSILON, DELTA))
-    plan = mechanism.plan(Task.of(given, workload_for(mechanism), given.zeros), Zcdp(rho), 300)
+    plan = mechanism.plan(Task.of(given, workload_for(mechanism)), Zcdp(rho), 300)
     assert sum((item.cost.rho * item.times for item in plan.items), Fraction(0)) <= rho
     assert plan.megabytes >= 0
     assert plan.seconds >= 0
@@ -407,15 +406,14 @@ def test_a_run_spends_what_the_plan_says_on_many_columns(name: str, times: Any) 
     mechanism = ready(name, given, codes)
     if isinstance(mechanism, Aim):
         mechanism = replace(mechanism, rounds=60, max_megabytes=0.25)
-    workload = parse_workload("all-2way", given.domain)
+    task = Task.of(given, parse_workload("all-2way", given.domain))
     try:
-        mechanism.check(given.domain, workload, given.zeros)
+        mechanism.check(task)
     except AdmeasureError:
         pytest.skip(f"{name} refuses so many columns")
-    task = Task.of(given, workload, given.zeros)
     if mechanism.plan(task, Zcdp(Fraction(1, 10)), 3000).seconds > times(3, 60):
         pytest.skip(f"{name} takes longer, with so many columns")
-    spends_what_it_plans(mechanism, given, workload, codes)
+    spends_what_it_plans(mechanism, given, task.workload, codes)
 
 
 def spends_what_it_plans(
@@ -425,13 +423,12 @@ def spends_what_it_plans(
     rounds of an adaptive schedule) is what is left when the single charges are taken away."""
     rho = Fraction(rho_of(EPSILON, DELTA))
     source, ledger = MemorySource(codes, given), Ledger(rho)
-    curator = Curator(source, ledger, SeededNoise(5))
-    mechanism.run(curator, workload, given.zeros)
+    curator, task = Curator(source, ledger, SeededNoise(5)), Task.of(given, workload)
+    mechanism.run(task, curator)
     measured = [e for e in curator.journal.events if e["event"] == "measure"]
     counted = [e for e in measured if e["query"].get("columns") == []]
     rows = int(unpack(counted[0]["values"])) if counted else int(source.counts([()])[0])
     # A number of rows is measured first, and the run believes in at least one row.
-    task = Task.of(given, workload, given.zeros)
     division = mechanism.divide(task, Zcdp(rho), max(1, rows))
     plan = mechanism.plan(task, Zcdp(rho), max(1, rows))
     assert plan.items == division.items
@@ -456,12 +453,12 @@ def test_a_plan_without_rows_says_where_the_division_depends_on_them(name: str) 
     many = Schema.coded("many", dict.fromkeys(WIDE, 2))
     for given, codes in ((schema(), table(2)), wide(), (many, wide()[1])):
         mechanism = ready(name, given, codes)
-        workload = parse_workload("all-2way", given.domain)
+        task = Task.of(given, parse_workload("all-2way", given.domain))
         try:
-            mechanism.check(given.domain, workload, given.zeros)
+            mechanism.check(task)
         except AdmeasureError:
             continue
-        task, budget = Task.of(given, workload, given.zeros), Zcdp(Fraction(1, 10))
+        budget = Zcdp(Fraction(1, 10))
         few, many = (mechanism.divide(task, budget, rows).items for rows in (1.0, 1e9))
         if few != many:
             assert ASSUMES in mechanism.plan(task, budget, None).notes
@@ -484,7 +481,7 @@ def test_a_domain_that_is_too_large_is_refused_before_anything_is_read_or_charge
     mechanism = ready(name, wide, {c: np.arange(2) for c in levels})
     workload = Workload(Marginal((c,)) for c in levels)
     try:
-        mechanism.check(wide.domain, workload, ())
+        mechanism.check(Task.of(wide, workload))
     except AdmeasureError as error:
         refusal = error
     else:

@@ -86,8 +86,9 @@ def test_too_much_is_refused_before_the_book_is_asked_or_done(
     codes = {c: np.arange(20) % n for c, n in levels.items()}
     mechanism = ready(name, schema, codes)
     workload = parse_workload(asked, schema.domain)
-    if name in STREAMED and mechanism.needs(schema.domain, workload) < 1000:
-        mechanism.check(schema.domain, workload, ())
+    task = Task.of(schema, workload)
+    if name in STREAMED and mechanism.needs(task) < 1000:
+        mechanism.check(task)
         return
     book = Book.create(tmp_path / "book.db", "large", epsilon=10, delta=1e-6)
     refusal = None
@@ -119,16 +120,16 @@ def test_a_domain_of_more_cells_than_a_float_can_say_is_judged_like_any_other(na
     levels = {f"c{i:03}": 4 for i in range(520)}
     schema = Schema.coded("wide", levels)
     mechanism = ready(name, schema, {c: np.arange(4) for c in levels})
-    workload = parse_workload("random:9:2way", schema.domain)
+    task = Task.of(schema, parse_workload("random:9:2way", schema.domain))
     refusal = None
     try:
-        mechanism.check(schema.domain, workload, ())
+        mechanism.check(task)
     except AdmeasureError as error:
         refusal = error
     assert refusal is None or refusal.exit_code in (2, 5)
     if refusal is None:
-        assert mechanism.needs(schema.domain, workload) < math.inf
-        mechanism.plan(Task.of(schema, workload, ()), Zcdp(Fraction(1)), None)
+        assert mechanism.needs(task) < math.inf
+        mechanism.plan(task, Zcdp(Fraction(1)), None)
 
 
 def test_mst_measures_the_pairs_that_fit_and_leaves_the_other_columns_apart(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_mst_measures_the_pairs_that_fit_and_leaves_the_other_columns_apart(tmp_
     assert len(measured) == 1
     assert release.facts["model_megabytes"] < 0.1
     with pytest.raises(ResourceError, match="no pair of columns fits"):
-        build("mst", {"max-megabytes": "0.05"}).check(schema.domain, workload, ())
+        build("mst", {"max-megabytes": "0.05"}).check(Task.of(schema, workload))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -156,10 +157,10 @@ def test_what_a_run_needs_grows_with_what_is_asked_and_is_held_against_the_room(
     codes = {c: np.arange(20) % n for c, n in levels.items()}
     mechanism = ready(name, schema, codes)
     workload = parse_workload("all-2way", schema.domain)
-    needs = mechanism.needs(schema.domain, workload)
+    needs = mechanism.needs(Task.of(schema, workload))
     assert 0 <= needs < math.inf
     fewer = Workload(Marginal(r) for r in list(combinations(sorted(levels), 2))[:2])
-    assert mechanism.needs(schema.domain, fewer) <= needs
+    assert mechanism.needs(Task.of(schema, fewer)) <= needs
     book = Book.create(tmp_path / "book.db", "toy", epsilon=10, delta=1e-6)
     monkeypatch.setattr(admeasure.limits, "available_megabytes", lambda: 0.99 * needs)
     if not needs:
@@ -185,7 +186,8 @@ def test_a_plan_says_what_does_not_fit_and_what_would(monkeypatch: pytest.Monkey
         return " ".join(plan(schema, workload="all-2way", epsilon=1, mechanism="mst").plan.notes)
 
     said = plan(schema, workload="all-2way", epsilon=1, mechanism="mst").plan.megabytes
-    needs = build("mst", {}).needs(schema.domain, parse_workload("all-2way", schema.domain))
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
+    needs = build("mst", {}).needs(task)
     assert 0 < needs < said
     assert "take less" not in notes(2 * said)
     assert "may end without a release" in notes(0.99 * said)

@@ -1,4 +1,4 @@
-"""What every source says of the texts of a column whose levels are sought (`HoldsTexts`).
+"""What every source says of the texts of a column whose levels are sought (`OpenTable.texts`).
 
 Expected counts come from a loop over the rows, in plain Python.
 """
@@ -16,9 +16,9 @@ import pytest
 
 from admeasure.errors import DataError
 from admeasure.schema import Schema
-from admeasure.sources import HoldsTexts, Source
+from admeasure.sources import Source
 from admeasure.sources.open import open_to_buy
-from admeasure.sources.texts import texts_of
+from admeasure.sources.texts import OpenTable, texts_of
 from factories import sources
 
 Values = dict[str, list[Any]]
@@ -96,7 +96,7 @@ def people(count: int, *, whole: bool = False) -> Values:
 
 
 def expected(values: Values, schema: Schema) -> list[tuple[str, int]]:
-    """By the words of `HoldsTexts`."""
+    """By the words of `OpenTable.texts`."""
     held = defaultdict(set)
     for row, (drug, person) in enumerate(zip(values["drug"], values["id"], strict=True)):
         text = None if drug is None else str(drug)
@@ -158,7 +158,7 @@ def test_a_column_of_fractions_has_no_texts(kind: str, tmp_path: Path):
 def test_a_table_is_read_again_by_the_levels_that_were_found(tmp_path: Path):
     values = people(300)
     source = open_to_buy(values, UNITS)
-    assert isinstance(source, HoldsTexts)
+    assert isinstance(source, OpenTable)
     (before,) = source.counts([("drug",)])
     assert before.tolist()[0] + before.tolist()[1] == before.sum()
     column = UNITS.column("drug").model_copy(update={"enum": ("flu", "é"), "other": True})

@@ -16,6 +16,7 @@ import admeasure
 from admeasure.auditing.replay import NeighbourComparison, compare
 from admeasure.mechanisms import build
 from admeasure.planning import bought
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.book import Book
 from admeasure.privacy.journal import without_values
@@ -69,8 +70,8 @@ class BoughtDomain:
     mechanism: Mechanism
     schema: Schema
 
-    def run(self, curator: Any, workload: Any, zeros: Any) -> Outcome:
-        return bought.run(self.mechanism, curator, workload, self.schema)[1]
+    def run(self, task: Task, curator: Any) -> Outcome:
+        return bought.run(self.mechanism, curator, task.workload, self.schema)[1]
 
 
 def opened(people: list[Person], schema: Schema) -> Any:

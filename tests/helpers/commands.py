@@ -22,10 +22,10 @@ from pathlib import Path
 
 IMPORTED = (
     "admeasure.auditing.release", "admeasure.cli.app", "admeasure.cli.eyes",
-    "admeasure.cli.history", "admeasure.cli.options", "admeasure.cli.profile",
-    "admeasure.cli.run", "admeasure.conclusions", "admeasure.mechanisms.mst",
-    "admeasure.privacy.book", "admeasure.release", "admeasure.reporting.html",
-    "admeasure.reporting.verdicts", "admeasure.sources.files.source", "admeasure.sources.memory",
+    "admeasure.cli.profile", "admeasure.cli.run",
+    "admeasure.conclusions", "admeasure.mechanisms.mst", "admeasure.privacy.book",
+    "admeasure.release", "admeasure.reporting.html", "admeasure.reporting.text",
+    "admeasure.sources.files.source", "admeasure.sources.memory",
     "admeasure.verbs.answer", "admeasure.verbs.audit", "admeasure.verbs.check",
     "admeasure.verbs.draft", "admeasure.verbs.fit", "admeasure.verbs.plan",
     "admeasure.verbs.report", "admeasure.verbs.sample", "admeasure.verbs.screen", "duckdb",

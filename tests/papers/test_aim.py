@@ -13,12 +13,14 @@ import admeasure.mechanisms.aim as aim_module
 from admeasure.errors import AdmeasureError, ResourceError, UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Marginal, Threshold, from_record
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Unit
 from admeasure.workload import Workload, parse_workload
 
 RHO = Fraction(1, 7)
@@ -53,8 +55,9 @@ def run(schema, codes, workload, mechanism="aim", options=None, rho=RHO, seed=0)
     built = build(mechanism, options)
     if isinstance(workload, str):
         workload = parse_workload(workload, schema.domain)
-    built.check(schema.domain, workload, schema.zeros)
-    return built.run(curator, workload, schema.zeros), curator
+    task = Task.of(schema, workload)
+    built.check(task)
+    return built.run(task, curator), curator
 
 
 LEVELS = {"a": 2, "b": 3, "c": 4, "d": 3, "e": 2}
@@ -213,10 +216,11 @@ def test_zeros_that_leave_nothing_possible_are_refused_before_anything_is_charge
     """a is 0 or 1; the first rule forbids a = 0 with any b, the second a = 1 with any c. A schema
     refuses the two together where it sees it; here the mechanism is given them without one."""
     rules = ({"a": [0], "b": [0, 1, 2]}, {"a": [1], "c": [0, 1, 2, 3]})
-    zeros = [zero for rule in rules for zero in schema_of(LEVELS, zeros=(rule,)).zeros]
-    domain, built = schema_of(LEVELS).domain, build(mechanism)
+    zeros = tuple(zero for rule in rules for zero in schema_of(LEVELS, zeros=(rule,)).zeros)
+    domain = schema_of(LEVELS).domain
+    task = Task(domain, parse_workload("all-2way", domain), zeros, Unit())
     with pytest.raises(AdmeasureError, match="possible"):
-        built.check(domain, parse_workload("all-2way", domain), zeros)
+        build(mechanism).check(task)
 
 
 def test_a_column_that_the_workload_never_names_is_noted():
@@ -245,7 +249,7 @@ def test_a_limit_too_small_for_one_way_marginals_is_refused():
     schema = schema_of({"a": 1000, "b": 1000})
     built = build("aim", {"max-megabytes": "0.001"})
     with pytest.raises(ResourceError, match="MB"):
-        built.check(schema.domain, parse_workload("all-2way", schema.domain), ())
+        built.check(Task.of(schema, parse_workload("all-2way", schema.domain)))
 
 
 def test_fewer_rounds_than_columns_are_refused_and_as_many_are_enough():
@@ -253,7 +257,7 @@ def test_fewer_rounds_than_columns_are_refused_and_as_many_are_enough():
     schema = schema_of(LEVELS)
     workload = parse_workload("all-2way", schema.domain)
     with pytest.raises(UsageError, match="rounds must be at least"):
-        build("aim", {"rounds": "4"}).check(schema.domain, workload, ())
+        build("aim", {"rounds": "4"}).check(Task.of(schema, workload))
     _, curator = run(schema, chain_codes(LEVELS), workload, options={"rounds": "5"})
     assert curator.ledger.spent.rho == RHO
 
@@ -272,7 +276,7 @@ def test_all_triples_of_two_hundred_columns_are_accepted_by_a_sample_of_them():
     assert workload.asked == math.comb(200, 3)
     assert workload.sampled
     assert len(workload) < workload.asked
-    build("aim").check(schema.domain, workload, ())
+    build("aim").check(Task.of(schema, workload))
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -299,7 +303,7 @@ def test_a_final_pass_measures_the_largest_chosen_marginals_again_and_spends_the
     source = MemorySource.from_codes(chain_codes(levels), schema)
     curator = Curator(source, Ledger(Fraction(1, 20)), SeededNoise(3))
     workload = parse_workload("all-2way", schema.domain)
-    build("aim", {"final_pass": "0.25"}).run(curator, workload, ())
+    build("aim", {"final_pass": "0.25"}).run(Task.of(schema, workload), curator)
     assert curator.remaining.rho == 0
     measured = [e for e in curator.journal.events if e["event"] == "measure"]
     chosen = [e for e in curator.journal.events if e["event"] == "choose"]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from admeasure.domain import closure
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim_plus import AimPlus, batch_of, dearer_of, measured_part, room_of
-from admeasure.parts.final_pass import HALF_HEARD, STEPS, closure, heard, part_said, reading, shares
+from admeasure.parts.final_pass import HALF_HEARD, STEPS, heard, part_said, shares
 from admeasure.planning.division import Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -49,10 +50,11 @@ def source(neighbours: str = "add-remove") -> MemorySource:
 
 
 def run(mechanism: AimPlus, workload: Workload | str = "all-3way", **more: str) -> Curator:
-    curator = Curator(source(**more), Ledger(RHO), SeededNoise(3))
+    table = source(**more)
+    curator = Curator(table, Ledger(RHO), SeededNoise(3))
     if isinstance(workload, str):
         workload = parse_workload(workload, curator.domain)
-    mechanism.run(curator, workload, ())
+    mechanism.run(Task.of(table.schema, workload), curator)
     return curator
 
 
@@ -61,7 +63,8 @@ def test_the_budget_is_spent_as_divided_and_to_the_end(neighbours):
     mechanism = AimPlus()
     curator = run(mechanism, neighbours=neighbours)
     workload = parse_workload("all-3way", curator.domain)
-    division = mechanism.divide(Task.of(curator, workload, ()), Zcdp(RHO), 1.0)
+    task = Task(curator.domain, workload, (), curator.unit)
+    division = mechanism.divide(task, Zcdp(RHO), 1.0)
     charges = [c.cost.rho for c in curator.ledger.charges]
     assert curator.remaining.rho == 0
     assert sum(charges[:5]) == division.items[0].total.rho
@@ -220,8 +223,10 @@ def test_without_its_changes_it_asks_what_aim_asks_where_weights_do_not_matter()
     )
     curators = []
     for mechanism in (bare, build("aim")):
-        curator = Curator(source(), Ledger(RHO), SeededNoise(1))
-        mechanism.run(curator, parse_workload("all-1way", curator.domain), ())
+        table = source()
+        curator = Curator(table, Ledger(RHO), SeededNoise(1))
+        workload = parse_workload("all-1way", curator.domain)
+        mechanism.run(Task.of(table.schema, workload), curator)
         curators.append(curator)
     plus, aim = ([e for e in c.journal.events if e["event"] != "intent"] for c in curators)
     assert plus == aim
@@ -237,7 +242,7 @@ def test_shares_are_those_of_a_general_optimiser(seed):
         for _ in range(int(rng.integers(1, 4)))
     ]
     log = [Measurement(Marginal(c), np.zeros(domain.shape(c), dtype=int), 1.0) for c in cliques]
-    sets = closure(log)
+    sets = closure(m.query.columns for m in log)
     inside = part_said(domain, sets)
     cost, so_far = rng.uniform(0.1, 50, len(sets)), rng.uniform(1e-3, 1, len(sets))
     gain = inside * rng.uniform(0.1, 20)
@@ -270,7 +275,7 @@ def test_shares_of_sets_apart_are_cells_to_the_two_thirds():
 def test_sets_weigh_what_the_queries_that_read_them_weigh():
     workload = Workload({Marginal(tuple("abc")): 2.0, Threshold(tuple("bcd"), 2): 3.0})
     sets = [("a",), ("b",), ("d",), ("b", "c"), ("a", "d"), ("a", "b", "c")]
-    assert reading(workload, sets).tolist() == [2.0, 5.0, 3.0, 5.0, 0.0, 2.0]
+    assert list(workload.reading(sets)) == [2.0, 5.0, 3.0, 5.0, 0.0, 2.0]
     assert heard(np.array([0.0, HALF_HEARD * 5, 1e9]), 5.0) == pytest.approx(1.25)
 
 
@@ -292,10 +297,10 @@ def test_options_out_of_range_are_refused(options, words):
 
 
 def test_few_rounds_are_refused_before_anything_is_charged():
-    domain = Schema.coded("toy", LEVELS).domain
-    workload = parse_workload("all-2way", domain)
+    schema = Schema.coded("toy", LEVELS)
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
     with pytest.raises(UsageError, match="at least the workload's 5 columns"):
-        AimPlus(rounds=4).check(domain, workload, ())
+        AimPlus(rounds=4).check(task)
 
 
 def test_a_release_that_does_not_name_its_penalty_has_the_paper_s(tmp_path):

@@ -31,6 +31,7 @@ from admeasure.domain import canonical
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import build
 from admeasure.mechanisms.aim import Aim
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -341,9 +342,9 @@ QUESTIONS = [
 
 def evidence_of(mechanism: str, rho: Fraction, seed: int, workload: str) -> Evidence:
     curator = Curator(SOURCE, Ledger(rho), SeededNoise(seed))
-    parsed = parse_workload(workload, SCHEMA.domain)
+    task = Task.of(SCHEMA, parse_workload(workload, SCHEMA.domain))
     name, *options = mechanism.split(":")
-    outcome = build(name, dict(o.split("=") for o in options)).run(curator, parsed, ())
+    outcome = build(name, dict(o.split("=") for o in options)).run(task, curator)
     measured = tuple(
         Measurement(from_record(e["query"]), unpack(e["values"]), e["sigma"])
         for e in curator.journal.events

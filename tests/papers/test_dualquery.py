@@ -12,7 +12,7 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms.dualquery import DualQuery
-from admeasure.parts.oracle import Found, Oracle, conditions, holds
+from admeasure.parts.oracle import Found, Oracle, conditions
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.scores.score import GRID
 from admeasure.privacy.scores.signed import SignedError, negation
@@ -88,7 +88,9 @@ def test_conditions_say_the_same_as_the_query() -> None:
         query = random_query(rng)
         assert len(conditions(query)[0]) == len(query.columns)
         for record in RECORDS:
-            assert holds(query, record) == counted(query, record)
+            parts, r = conditions(query)
+            holds = sum(record[c] in allowed for c, allowed in parts) >= r
+            assert holds == counted(query, record)
 
 
 @pytest.mark.parametrize("query", [Marginal(["a", "b"]), Threshold(["a", "b", "c"], 2)])

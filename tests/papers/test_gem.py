@@ -18,13 +18,15 @@ from admeasure.mechanisms.gem import Gem
 from admeasure.mechanisms.gem_pub import GemPub
 from admeasure.mechanisms.independent import Independent
 from admeasure.parts.course import share_of
+from admeasure.planning.division import Task
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.journal import Progress
 from admeasure.public import PublicTable
-from admeasure.queries import Cell, Marginal, Threshold
+from admeasure.queries import Cell, Marginal, Threshold, WorkloadQuery
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Unit
 from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
 
@@ -217,14 +219,19 @@ def test_options_that_make_no_sense_are_refused(kind: Any, options: Any, message
         kind(**options)
 
 
+def asked(domain: Domain, query: WorkloadQuery) -> Task:
+    """One query and nothing else."""
+    return Task(domain, Workload([query]), (), Unit())
+
+
 def test_workloads_that_cannot_be_served_are_refused() -> None:
     wide = Domain.of(dict.fromkeys("abcdefg", 1000))
     with pytest.raises(ResourceError, match="fewer bins"):
-        Gem().check(wide, Workload([Marginal(["a", "b", "c"])]), ())
+        Gem().check(asked(wide, Marginal(["a", "b", "c"])))
     with pytest.raises(WorkloadError, match="up to 6 columns"):
-        Gem().check(wide, Workload([Threshold(list("abcdefg"), 1)]), ())
+        Gem().check(asked(wide, Threshold(list("abcdefg"), 1)))
     with pytest.raises(UsageError, match="the workload has 2"):
-        Gem(measure="cells", rounds=5).check(SCHEMA.domain, Workload([Marginal(["d"])]), ())
+        Gem(measure="cells", rounds=5).check(asked(SCHEMA.domain, Marginal(["d"])))
 
 
 def test_public_data_that_says_nothing_of_the_workload_is_refused() -> None:
@@ -250,6 +257,6 @@ def test_a_stored_generator_is_used_as_if_it_had_just_been_pretrained(tmp_path: 
     other = Schema.coded("other", {**LEVELS, "a": 5})
     workload = parse_workload("all-2way", other.domain)
     with pytest.raises(DataError, match="other columns or levels"):
-        GemPub(**QUICK, generator=path).check(other.domain, workload, ())
+        GemPub(**QUICK, generator=path).check(Task.of(other, workload))
     with pytest.raises(UsageError, match="not both"):
         run(GemPub(**QUICK, generator=path), public=public)

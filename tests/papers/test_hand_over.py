@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -69,8 +70,8 @@ def source(codes, more: str = "") -> MemorySource:
 
 def run(mechanism: AimPlus, table: MemorySource, seed: int = 3, rho: Fraction = RHO):
     curator = Curator(table, Ledger(rho), SeededNoise(seed))
-    workload = parse_workload("all-2way", curator.domain)
-    return mechanism.run(curator, workload, table.schema.zeros), curator
+    task = Task.of(table.schema, parse_workload("all-2way", curator.domain))
+    return mechanism.run(task, curator), curator
 
 
 def error(model, table: MemorySource) -> float:
@@ -108,13 +109,37 @@ def test_a_table_that_a_tree_holds_is_kept_by_the_tree():
     assert curator.remaining.rho == 0
 
 
+def test_rounds_are_counted_and_not_what_they_choose():
+    """Of a batch choices stand beside each other in the journal, and measurements end the round."""
+    outcome, curator = kept()
+    kinds = [e["event"] for e in curator.journal.events if e["event"] != "intent"]
+    begun = sum(a != b == "choose" for a, b in pairwise(kinds))
+    assert outcome.rounds == begun < kinds.count("choose")
+
+
+def test_what_product_rows_cannot_hold_stays_with_the_tree(monkeypatch):
+    """As much as the model itself misses is too much; each model is asked about once."""
+    asked = []
+
+    def missing(model, pairs):
+        asked.append(model)
+        return 1.0
+
+    monkeypatch.setattr(hand_over, "missed_by_products", missing)
+    outcome, curator = run(AimPlus(), source(dense()))
+    assert outcome.model.kind == "graphical"
+    assert curator.remaining.rho == 0
+    assert len(asked) == 1
+
+
 def test_what_is_looked_at_and_what_it_costs_are_public():
     """The same pairs for tables that have nothing in common, for what the division says."""
     looks = []
     for _, curator in (handed(), kept()):
         events = [e for e in curator.journal.events if e["event"] == "measure"]
         workload = parse_workload("all-2way", curator.domain)
-        division = AimPlus().divide(Task.of(curator, workload, ()), Zcdp(RHO), ROWS)
+        task = Task(curator.domain, workload, (), curator.unit)
+        division = AimPlus().divide(task, Zcdp(RHO), ROWS)
         item = division[LOOK]
         looks.append([e["query"]["columns"] for e in events[50:100]])
         assert {e["sigma"] for e in events[50:100]} == {item.sigma}
@@ -139,7 +164,7 @@ def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows
     schema = Schema.coded("toy", {f"c{i:03}": 3 for i in range(columns)})
     workload = parse_workload("all-2way", schema.domain)
     mechanism = AimPlus(**options)
-    division = mechanism.divide(Task.of(schema, workload, ()), Zcdp(RHO), rows)
+    division = mechanism.divide(Task.of(schema, workload), Zcdp(RHO), rows)
     assert not any(item.what == LOOK for item in division.items)
 
 
@@ -157,7 +182,7 @@ def test_a_table_with_structural_zeros_stays_with_the_tree():
 
 def test_a_plan_says_that_it_may_happen_and_what_it_costs():
     schema = source(dense()).schema
-    task = Task.of(schema, parse_workload("all-2way", schema.domain), ())
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
     plan = AimPlus().plan(task, Zcdp(RHO), ROWS)
     assert [i.times for i in plan.items if i.what == LOOK] == [50]
     assert any("mixture of products" in note for note in plan.notes)
@@ -288,7 +313,8 @@ def test_neighbours_differ_only_in_what_is_noised(relation):
     mechanism = AimPlus(rounds=14, hand_over="always", max_megabytes=0.001)
     workload = parse_workload("all-2way", schema.domain)
     for one, two in (sources, sources[::-1]):
-        outcome = mechanism.run(Curator(one, Ledger(20), SeededNoise(3)), workload, ())
+        curator = Curator(one, Ledger(20), SeededNoise(3))
+        outcome = mechanism.run(Task.of(schema, workload), curator)
         assert outcome.model.kind == "products"
         assert compare(mechanism, workload, one, two, Fraction(20), SeededNoise(3)).faults == ()
 

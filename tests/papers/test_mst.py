@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -21,9 +22,9 @@ def run(codes, levels, rho, seed=0):
     schema = Schema.coded("toy", levels)
     curator = Curator(MemorySource.from_codes(codes, schema), Ledger(rho), SeededNoise(seed))
     mechanism = build("mst")
-    workload = parse_workload("all-1way", schema.domain)
-    mechanism.check(schema.domain, workload, ())
-    return mechanism.run(curator, workload, ()), curator
+    task = Task.of(schema, parse_workload("all-1way", schema.domain))
+    mechanism.check(task)
+    return mechanism.run(task, curator), curator
 
 
 def measured(curator, size):

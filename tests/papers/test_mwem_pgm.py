@@ -10,6 +10,7 @@ import pytest
 
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -34,9 +35,9 @@ def run(levels, workload, rho, options=None):
     source = MemorySource.from_codes(codes_of(levels), schema)
     curator = Curator(source, Ledger(rho), SeededNoise(0))
     mechanism = build("mwem-pgm", options)
-    parsed = parse_workload(workload, schema.domain)
-    mechanism.check(schema.domain, parsed, ())
-    return mechanism.run(curator, parsed, ()), curator
+    task = Task.of(schema, parse_workload(workload, schema.domain))
+    mechanism.check(task)
+    return mechanism.run(task, curator), curator
 
 
 def test_each_of_t_rounds_has_the_noise_and_the_selection_of_algorithm_1():

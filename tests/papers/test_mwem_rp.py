@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("jax")
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import Outcome
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -37,9 +38,9 @@ def run(name: str, rho: Fraction, **options: Any) -> tuple[Outcome, Curator]:
     source = MemorySource.from_codes(codes(), schema)
     curator = Curator(source, Ledger(rho), SeededNoise(0))
     mechanism = build(name, {k: str(v) for k, v in options.items()})
-    workload = parse_workload("all-2way", schema.domain)
-    mechanism.check(schema.domain, workload, ())
-    return mechanism.run(curator, workload, ()), curator
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
+    mechanism.check(task)
+    return mechanism.run(task, curator), curator
 
 
 def test_it_asks_chooses_and_pays_as_mwem_pgm_does() -> None:
@@ -75,4 +76,4 @@ def test_what_it_cannot_serve_is_refused() -> None:
         build("mwem-rp", {"product-rows": "1000000"})
     schema = Schema.coded("wide", dict.fromkeys("abcdefg", 2))
     with pytest.raises(WorkloadError, match="up to 6 columns"):
-        build("mwem-rp").check(schema.domain, parse_workload("all-7way", schema.domain), ())
+        build("mwem-rp").check(Task.of(schema, parse_workload("all-7way", schema.domain)))

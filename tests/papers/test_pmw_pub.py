@@ -287,7 +287,7 @@ def test_a_plan_shows_the_bound() -> None:
 
     workload = parse_workload("all-2way", SCHEMA.domain)
     mechanism = PmwPub(rounds=2000).with_public(public)
-    plan = mechanism.plan(Task.of(SCHEMA, workload, ()), Zcdp(Fraction(1, 10)), 10**7)
+    plan = mechanism.plan(Task.of(SCHEMA, workload), Zcdp(Fraction(1, 10)), 10**7)
     assert any("Proposition A.1" in note and "95%): 0." in note for note in plan.notes)
 
 

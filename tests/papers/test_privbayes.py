@@ -14,6 +14,7 @@ from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import build
 from admeasure.mechanisms.privbayes import Network, PrivBayes
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -30,9 +31,9 @@ def run(codes, levels, rho, options=None, seed=0):
     schema = Schema.coded("toy", levels)
     curator = Curator(MemorySource.from_codes(codes, schema), Ledger(rho), SeededNoise(seed))
     mechanism = build("privbayes", options)
-    workload = parse_workload("all-1way", schema.domain)
-    mechanism.check(schema.domain, workload, ())
-    return mechanism.run(curator, workload, ()), curator
+    task = Task.of(schema, parse_workload("all-1way", schema.domain))
+    mechanism.check(task)
+    return mechanism.run(task, curator), curator
 
 
 def joints(curator):

@@ -14,6 +14,7 @@ from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.mechanisms import build
 from admeasure.mechanisms.privmrf import attribute_graph
 from admeasure.parts.attribute_graph import drawn, first_marginals, merit, useful_subsets
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import Outcome
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -39,8 +40,8 @@ def codes() -> dict[str, np.ndarray]:
 def run(rho: Fraction, **options: str) -> tuple[Outcome, Curator]:
     schema = Schema.coded("toy", LEVELS)
     curator = Curator(MemorySource.from_codes(codes(), schema), Ledger(rho), SeededNoise(0))
-    workload = parse_workload("all-2way", schema.domain)
-    return build("privmrf", options).run(curator, workload, ()), curator
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
+    return build("privmrf", options).run(task, curator), curator
 
 
 def test_a_tenth_for_the_graph_a_tenth_for_choices_and_even_shares_for_marginals() -> None:

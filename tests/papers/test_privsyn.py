@@ -15,6 +15,7 @@ from admeasure.mechanisms import build
 from admeasure.mechanisms.privsyn import combined, selected
 from admeasure.parts.consistency import consistent
 from admeasure.parts.gradual_update import synthesised
+from admeasure.planning.division import Task
 from admeasure.planning.mechanism import Outcome
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.independence import IndependenceErrors
@@ -42,8 +43,8 @@ def codes(rows: int = 6000) -> dict[str, np.ndarray]:
 def run(rho: Fraction, **options: str) -> tuple[Outcome, Curator]:
     schema = Schema.coded("toy", LEVELS)
     curator = Curator(MemorySource.from_codes(codes(), schema), Ledger(rho), SeededNoise(0))
-    workload = parse_workload("all-2way", schema.domain)
-    return build("privsyn", options).run(curator, workload, ()), curator
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
+    return build("privsyn", options).run(task, curator), curator
 
 
 def test_a_tenth_a_tenth_and_the_rest_with_shares_by_cells_to_two_thirds() -> None:

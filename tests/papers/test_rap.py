@@ -23,6 +23,7 @@ from admeasure.mechanisms.gaussian import Gaussian
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_box import RapBox
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.planning.division import Task
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
@@ -31,15 +32,15 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.scores.accelerator import Tiling
 from admeasure.privacy.scores.streamed import CellErrors, MarginalErrors
 from admeasure.privacy.scores.whole import CellError, MarginalError
-from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
+from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell, WorkloadQuery
 from admeasure.release import Release
 from admeasure.schema import Schema
 from admeasure.selectors.top import TopCells
 from admeasure.sources.memory import MemorySource
+from admeasure.unit import Unit
 from admeasure.verbs.fit import fit
 from admeasure.workload import Workload, parse_workload
-from admeasure.workload.drift import Shape, historical
-from admeasure.workload.history import Future, draw_history
+from admeasure.workload.history import Future, Shape, draw_history, historical
 
 LEVELS = {"a": 6, "b": 5, "c": 4, "d": 6, "e": 3}
 ROWS = 5000
@@ -152,7 +153,7 @@ def test_softmax_beats_sparsemax_as_printed_on_adult(shared_data) -> None:
         worst = []
         for seed in range(2):
             keeper = Curator(source, Ledger(Fraction(rho_of(0.5, 1 / rows**2))), SeededNoise(seed))
-            model = mechanism.run_by(ProductFamily(how), keeper, workload, ()).model
+            model = mechanism.run_by(ProductFamily(how), Task.of(schema, workload), keeper).model
             sides = zip(true, model.marginals(columns), strict=True)
             worst.append(max(float(np.abs(t - e).max()) / rows for t, e in sides))
         return float(np.mean(worst))
@@ -245,7 +246,7 @@ def test_without_choices_every_query_has_the_noise_of_the_paper_and_less_is_char
     cells = sum(domain.cells(q.columns) for q in ALL)
     rho = Fraction(1, 7)
     keeper = Curator(MemorySource(TABLE, schema), Ledger(rho), SeededNoise(3))
-    mechanism.run(keeper, ALL, ())
+    mechanism.run(Task.of(schema, ALL), keeper)
     counted = mechanism.name == "rap" and not unit.rows_are_public
     first, *others = [c.cost.rho for c in keeper.ledger.charges]
     left = rho - first if counted else rho
@@ -371,16 +372,21 @@ def test_what_was_chosen_before_is_not_chosen_again_even_with_a_huge_budget() ->
     assert set(second) == set(ranked[10:20])
 
 
+def asked(domain: Domain, query: WorkloadQuery) -> Task:
+    """One query and nothing else."""
+    return Task(domain, Workload([query]), (), Unit())
+
+
 def test_defaults_come_from_public_facts_and_fit_the_workload() -> None:
-    domain = SCHEMA.domain
-    small = Rap().settings(domain, ALL, Zcdp(Fraction(1, 10**4)), 1000.0)
-    large = Rap().settings(domain, ALL, Zcdp(Fraction(1)), 100_000.0)
+    every = Task.of(SCHEMA, ALL)
+    small = Rap().settings(every, Zcdp(Fraction(1, 10**4)), 1000.0)
+    large = Rap().settings(every, Zcdp(Fraction(1)), 100_000.0)
     assert small[0] * small[1] < large[0] * large[1] <= CELLS
-    thresholds = parse_workload("threshold:1of3:5:seed=0", domain)
-    rounds, queries, _ = Rap().settings(domain, thresholds, Zcdp(Fraction(1, 50)), 40_000.0)
+    thresholds = Task.of(SCHEMA, parse_workload("threshold:1of3:5:seed=0", SCHEMA.domain))
+    rounds, queries, _ = Rap().settings(thresholds, Zcdp(Fraction(1, 50)), 40_000.0)
     assert queries <= 4 < rounds
-    tiny = Workload([Marginal(["e"])])
-    rounds, queries, _ = Rap().settings(domain, tiny, Zcdp(Fraction(1)), 1e6)
+    tiny = asked(SCHEMA.domain, Marginal(["e"]))
+    rounds, queries, _ = Rap().settings(tiny, Zcdp(Fraction(1)), 1e6)
     assert rounds * queries <= 3
 
 
@@ -417,12 +423,12 @@ def test_bad_queries_and_tables_that_do_not_fit_are_refused() -> None:
         Workload([])
     wide = Domain.of(dict.fromkeys("abcdefg", 1000))
     with pytest.raises(ResourceError, match="fewer bins"):
-        Rap(measure="marginals").check(wide, Workload([Marginal(["a", "b", "c"])]), ())
+        Rap(measure="marginals").check(asked(wide, Marginal(["a", "b", "c"])))
     with pytest.raises(ResourceError, match="fewer bins"):
-        Rap().check(wide, Workload([Marginal(["a", "b", "c", "d"])]), ())
+        Rap().check(asked(wide, Marginal(["a", "b", "c", "d"])))
     tall = Domain.of({"a": 3, "b": 10_000, "c": 10_000})
     with pytest.raises(ResourceError, match="sub-marginal of the threshold, 1 of"):
-        Rap().check(tall, Workload([Threshold(["a", "b", "c"], 1)]), ())
-    Rap().check(wide, Workload([Marginal(["a", "b", "c"])]), ())
+        Rap().check(asked(tall, Threshold(["a", "b", "c"], 1)))
+    Rap().check(asked(wide, Marginal(["a", "b", "c"])))
     with pytest.raises(WorkloadError, match="up to 6 columns"):
-        Rap().check(wide, Workload([Threshold(list("abcdefg"), 1)]), ())
+        Rap().check(asked(wide, Threshold(list("abcdefg"), 1)))

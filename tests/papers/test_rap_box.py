@@ -10,8 +10,7 @@ import pytest
 from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.evaluation import compare
-from admeasure.families.products.box import BoxFamily, BoxModel
-from admeasure.families.products.family import ProductFamily
+from admeasure.families.products.family import BoxModel, ProductFamily
 from admeasure.families.products.optimise import FitOptions
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
@@ -58,7 +57,7 @@ def test_what_is_learned_of_one_level_says_nothing_of_another() -> None:
     """The paper's example: P(A=1) = 0.8 is measured. In a box P(A=0) stays where it was, under
     softmax it becomes 0.2."""
     log = [Measurement(Cell(["a"], [1]), np.asarray(800), 1.0)]
-    boxed = BoxFamily(FitOptions("box", 0.01, steps=2000))
+    boxed = ProductFamily(FitOptions("box", 0.01, steps=2000))
     first = boxed.init(DOMAIN, ROWS, 20)
     after = boxed.update(first, log)
     (before,), (now,) = first.marginals([("a",)]), after.marginals([("a",)])
@@ -76,7 +75,7 @@ def test_rows_stay_in_the_box_and_impossible_answers_are_not_chased() -> None:
         Measurement(Cell(["a", "b"], [1, 2]), np.asarray(-900), 1.0),
         Measurement(Cell(["a"], [0]), np.asarray(3000), 1.0),
     ]
-    family = BoxFamily(FitOptions("box", 0.05, steps=2000, tolerance=1e-6, floor=0.0))
+    family = ProductFamily(FitOptions("box", 0.05, steps=2000, tolerance=1e-6, floor=0.0))
     P = family.update(family.init(DOMAIN, ROWS, 20), log).P
     assert np.abs(P).max() <= 1
     assert np.mean(P[1].astype(float) * P[4]) == pytest.approx(0.0, abs=0.01)  # not -0.9

@@ -265,7 +265,8 @@ def test_answers_have_no_bias_and_the_variance_that_is_stated(objective):
     runs, off, stated = 300, {r: [] for r in truth}, {}
     for seed in range(runs):
         curator = Curator(source, Ledger(Fraction(1, 10)), SeededNoise(seed))
-        model = build("residual", {"objective": objective}).run(curator, workload, ()).model
+        mechanism = build("residual", {"objective": objective})
+        model = mechanism.run(Task.of(schema, workload), curator).model
         assert isinstance(model, AnswersModel)
         stated = model.variances
         for r, answer in zip(truth, model.marginals(list(truth)), strict=True):
@@ -293,7 +294,7 @@ def test_answers_that_are_not_negative_are_the_nearest_to_those_without_bias():
     for answers in ("unbiased", "nonnegative"):
         curator = Curator(source, Ledger(Fraction(1, 1000)), SeededNoise(1))
         mechanism = build("residual", {"answers": answers})
-        made[answers] = mechanism.run(curator, workload, ()).model
+        made[answers] = mechanism.run(Task.of(schema, workload), curator).model
     total = made["unbiased"].total
     assert min(t.min() for t in made["unbiased"].tables.values()) < 0
     for r, table in made["nonnegative"].tables.items():
@@ -313,7 +314,7 @@ def test_answers_that_are_not_negative_are_the_nearest_to_those_without_bias():
 def test_too_much_is_refused_by_what_can_be_had():
     domain = Domain.of({"a": 5000, "b": 5000})
     with pytest.raises(ResourceError, match="residuals are measured of at most"):
-        build("residual").check(domain, Workload([Marginal(domain.columns)]), ())
+        build("residual").check(Task(domain, Workload([Marginal(domain.columns)]), (), ADD))
     binary = Domain.of({f"c{i:02}": 2 for i in range(20)})
     with pytest.raises(ResourceError, match="131,072 residuals"):
-        build("residual").check(binary, Workload([Marginal(binary.columns)]), ())
+        build("residual").check(Task(binary, Workload([Marginal(binary.columns)]), (), ADD))

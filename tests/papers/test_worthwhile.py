@@ -49,7 +49,8 @@ def choices(codes: np.ndarray, **options: float) -> tuple[int, Curator]:
     schema = Schema.coded("toy", dict.fromkeys(names, 3))
     source = MemorySource.from_codes({c: codes[:, i] for i, c in enumerate(names)}, schema)
     curator = Curator(source, Ledger(RHO), SeededNoise(5))
-    AimPlus(**options).run(curator, parse_workload("all-2way", curator.domain), ())
+    task = Task.of(schema, parse_workload("all-2way", schema.domain))
+    AimPlus(**options).run(task, curator)
     assert curator.remaining.rho == 0
     return sum(e["event"] == "choose" for e in curator.journal.events), curator
 
@@ -64,7 +65,7 @@ def test_rounds_of_a_thin_table_end_soon_and_the_rest_goes_to_the_last_pass(colu
     after = last + 1 + (columns // 12 if columns > 48 else 1)  # what was chosen is measured
     assert sum(c.cost.rho for c in charges[after:]) > RHO * Fraction(4, 5)
     workload = parse_workload("all-2way", curator.domain)
-    plan = AimPlus().plan(Task.of(curator, workload, ()), COST, 1000)
+    plan = AimPlus().plan(Task(curator.domain, workload, (), curator.unit), COST, 1000)
     fewest, _, most = plan.rounds.split()
     assert int(fewest) <= found <= int(most) * max(1, columns // 12)
     assert choices(codes, final_pass=0.0)[0] > 3 * found  # without a last pass none gets it
@@ -253,7 +254,7 @@ def test_thin_tables_are_answered_no_worse_than_by_their_columns_alone(times):
         errors = []
         for mechanism in (AimPlus(), Independent()):
             curator = Curator(source, Ledger(Fraction(1, 1000)), SeededNoise(seed))
-            model = mechanism.run(curator, workload, ()).model
+            model = mechanism.run(Task.of(schema, workload), curator).model
             answers = zip(source.counts(pairs), model.marginals(pairs), strict=True)
             errors.append(sum(float(np.abs(a / a.sum() - t / 1000).sum()) for t, a in answers))
         ratios.append(errors[0] / errors[1])

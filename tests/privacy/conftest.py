@@ -12,6 +12,7 @@ import pytest
 
 from admeasure.errors import AdmeasureError
 from admeasure.mechanisms import LearnsFromPublic, Mechanism, build
+from admeasure.planning.division import Task
 from admeasure.public import PublicTable
 from admeasure.schema import Schema
 from admeasure.workload import Workload, parse_workload
@@ -52,7 +53,7 @@ def _workload(mechanism: Mechanism, schema: Schema) -> Workload:
     for text in WORKLOADS:
         try:
             workload = parse_workload(text, schema.domain)
-            mechanism.check(schema.domain, workload, schema.zeros)
+            mechanism.check(Task.of(schema, workload))
         except AdmeasureError as error:
             refused = error
         else:

@@ -28,6 +28,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -93,10 +94,15 @@ class Place:
                 if code == REFUSED:
                     print(error, file=sys.stderr, flush=True)
             except OSError as error:
-                code = FULL if error.errno == errno.ENOSPC else 1
+                if error.errno != errno.ENOSPC:
+                    raise
+                code = FULL
             except KeyboardInterrupt:
                 code = INTERRUPTED
             finally:
+                if code == 1:  # nothing that a run may end with
+                    traceback.print_exc()
+                    sys.stderr.flush()
                 os._exit(code)
         return child
 
@@ -314,7 +320,7 @@ def at_step(number: int, act: Callable[[], None]) -> Callable[[], None]:
 
             return wrapped
 
-        for name in ("_write", "mark"):
+        for name in ("add", "reserve", "settle", "fail", "mark"):
             setattr(Book, name, around(getattr(Book, name)))
 
     return prepare
@@ -363,6 +369,9 @@ class Campaign:
     def __init__(self, folder: Path, mechanism: str) -> None:
         self.folder, self.mechanism = folder, mechanism
         self.counts: Counter[str] = Counter()
+        place = self.place()
+        place._fit(resume=False, limits=None)  # imports what a fit imports, before children do
+        shutil.rmtree(place.book.parent)
 
     def place(self) -> Place:
         kind = {"screen": Screened, "levels": Sought}.get(self.mechanism, Place)

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from admeasure.auditing.release import audit_release
-from admeasure.cli.options import mechanism_of
+from admeasure.cli.arguments import pairs
 from admeasure.conclusions import load_conclusions
 from admeasure.errors import AdmeasureError
 from admeasure.mechanisms import build
+from admeasure.planning.division import Task
 from admeasure.privacy import events
 from admeasure.public.read import read_public
 from admeasure.release import Release
@@ -31,6 +32,7 @@ from admeasure.studies.lines import Lines
 from admeasure.studies.plan import load_plan
 from admeasure.studies.table import grid, summary
 from admeasure.verbs.fit import FitRequest, fit
+from admeasure.verbs.given import mechanism_of
 from admeasure.workload import files, load_questions, parse_workload
 from admeasure.workload.history import parse_future
 
@@ -274,8 +276,8 @@ def mechanism_options(folder: Path) -> Loader:
 
     def use(text: str) -> object:
         name, *rest = text.split() or [""]
-        mechanism = mechanism_of(name, rest, ["--rounds"])
-        return mechanism.check(TOY.domain, work, ())
+        mechanism = mechanism_of(name, pairs(rest))
+        return mechanism.check(Task.of(TOY, work))
 
     return Text(folder, texts, use)
 

@@ -3,9 +3,12 @@ neighbours than declared, survives a kill, and is what the log says."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +23,12 @@ from admeasure.families.answers import AnswersModel
 from admeasure.measurement import NoisyErrors, mean_factor
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning import certified
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
+from admeasure.privacy.scores.score import GRID, rounding, to_grid
 from admeasure.privacy.scores.streamed import CellErrors
 from admeasure.privacy.workload_errors import WorkloadErrors
 from admeasure.queries import Marginal, Threshold
@@ -48,8 +53,8 @@ class Certifying:
     mechanism: Mechanism
     share: Fraction = Fraction(1, 10)
 
-    def run(self, curator, workload, zeros):
-        return certified.run(self.mechanism, curator, workload, zeros, self.share)
+    def run(self, task, curator):
+        return certified.run(self.mechanism, task, curator, self.share)
 
 
 def source(relation: Neighbours, rows: list[tuple[int, ...]]) -> MemorySource:
@@ -235,14 +240,15 @@ def test_a_share_that_is_none_is_refused(share):
 
 def test_marginals_that_cannot_be_counted_are_refused_before_anything_is_charged():
     schema = Schema.coded("wide", {"a": 1000, "b": 1000, "c": 1000})
+    task = Task.of(schema, parse_workload("all-3way", schema.domain))
     with pytest.raises(ResourceError, match="certify"):
-        certified.check(schema.domain, parse_workload("all-3way", schema.domain), Fraction(1, 10))
+        certified.check(task, Fraction(1, 10))
 
 
 def test_thresholds_are_certified_by_the_marginals_that_they_read():
-    workload = Workload([Threshold(("a", "b"), 1)])
+    task = Task.of(SCHEMA, Workload([Threshold(("a", "b"), 1)]))
     curator = Curator(MemorySource.from_codes(ROWS, SCHEMA), Ledger(50), SeededNoise(0))
-    outcome = certified.run(build("independent"), curator, workload, (), Fraction(1, 2))
+    outcome = certified.run(build("independent"), task, curator, Fraction(1, 2))
     assert outcome.errors is not None
     assert outcome.errors.marginals == (("a", "b"),)
 
@@ -262,6 +268,48 @@ def test_the_mean_error_of_marginals_that_weigh_alike_is_known_from_each_of_them
         assert mean is not None
         assert mean.value == pytest.approx(expected)
         assert mean.high - mean.low == pytest.approx(2 * 1.96 * 20 / scale, abs=1.5)
+
+
+def test_no_interval_of_a_mean_error_passes_what_rounding_and_the_table_allow():
+    """A hundred million cells, rounded to 1/4096 row each, of a model that has 2,000 rows."""
+    domain = Schema.coded("codes", {"a": 10_000, "b": 10_000}).domain
+    model: Any = SimpleNamespace(adds_up=True, total=2000.0)
+    errors = NoisyErrors((("a", "b"),), np.array([2000, 2000]), 10.0)
+    mean = Evidence(domain, model, (), (), errors=errors).mean_error(0.95)
+    assert mean is not None
+    # Rows that are all elsewhere than the model's are 4,000 rows off, and on the grid, 2,000.
+    assert mean.low == 0
+    assert 4000 <= mean.high < 4000 + 4 * 10
+    assert mean.in_words(1, 2000.0).startswith("Mean error 1.0 ± 1.0:")
+    assert mean.in_words(1, 1000.0).startswith("Mean error 1.0 ± 1.0:")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1e-2, 1.0])
+def test_rounding_moves_answers_by_no_more_than_is_said(scale):
+    answers = np.random.default_rng(0).exponential(scale, 10_000)
+    moved = np.abs(to_grid(answers) / GRID - answers).sum()
+    assert moved <= rounding(answers.size, answers.sum())
+
+
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "said"),
+    [
+        (20, 0.1, "will state nothing: "),
+        (200, 1, "rows, and nothing of single marginals"),
+        (None, 0.1, "and that of each marginal within"),
+        (20_000, 1, "and that of each marginal within"),
+    ],
+)
+def test_a_plan_states_no_precision_that_says_nothing(rows, epsilon, said):
+    wide = Schema.coded("wide", {f"c{i}": 4 for i in range(30)})
+    planned = plan(
+        wide, workload="all-2way", epsilon=epsilon, rows=rows, mechanism="mst", certify=0.05
+    )
+    (note,) = [n for n in planned.plan.notes if "certificate" in n]
+    assert said in note
+    if rows:
+        stated = [int(n.replace(",", "")) for n in re.findall(r"within ([\d,]+)", note)]
+        assert all(n < rows for n in stated)
 
 
 def test_a_workload_says_whether_its_marginals_weigh_alike():

@@ -31,6 +31,7 @@ from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.placement import Tiling
 from admeasure.families.products.tensor import Layout
 from admeasure.mechanisms.rap import Rap
+from admeasure.planning.division import Task
 from admeasure.privacy.bits import SeededBits
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -322,10 +323,10 @@ class OnTiles:
     tiling: Tiling
     name: ClassVar[str] = "rap on tiles"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         options = Rap(rounds=3, queries=2, product_rows=8, steps=2)
         family = ProductFamily(options.family().how, self.tiling)
-        return options.run_by(family, curator, workload, zeros)
+        return options.run_by(family, task, curator)
 
 
 class Rows:
@@ -350,11 +351,11 @@ class Rows:
 
 @pytest.mark.parametrize("tiling", [EVERYWHERE, *ON_GPU])
 def test_a_run_chooses_cells_that_exist_however_small_its_budget(tiling, times, tally):
-    workload = Workload(PAIRS)
+    task = Task(DOMAIN, Workload(PAIRS), (), Unit())
     for seed in range(times(12, 60)):
         rho = (Fraction(1, 10**9), Fraction(1, 100))[seed % 2]
         curator = Curator(Rows(seed), Ledger(rho), SeededNoise(seed))
-        OnTiles(tiling).run(curator, workload, ())
+        OnTiles(tiling).run(task, curator)
         chosen = [c for e in curator.journal.events for c in e.get("chosen", ())]
         cells = [from_record(record) for record in chosen]
         assert len(set(cells)) == 6

@@ -13,10 +13,11 @@ from scipy.stats import binom
 from admeasure.bounds import Evidence
 from admeasure.domain import Columns, canonical
 from admeasure.errors import WorkloadError
-from admeasure.families.products.box import BoxModel
+from admeasure.families.products.family import BoxModel
 from admeasure.measurement import Measurement
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning import certified
+from admeasure.planning.division import Task
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -62,7 +63,7 @@ def evidence_of(
 ) -> Evidence:
     """What a run with a certificate leaves, from the curator's own record."""
     curator = Curator(SOURCE, Ledger(rho), SeededNoise(seed))
-    outcome = certified.run(mechanism, curator, workload, (), share)
+    outcome = certified.run(mechanism, Task.of(SCHEMA, workload), curator, share)
     events = [e for e in curator.journal.events if e["event"] == "measure"]
     return Evidence(
         SCHEMA.domain,

@@ -61,7 +61,7 @@ def planned(schema: Schema, epsilon: float, rows: int | None) -> float | None:
 def afterwards(schema: Schema, found: Schema, epsilon: float, rows: int) -> float:
     """What the mechanism says, with the same budget, when the levels are known."""
     _, left = bought.divide(schema, bought.budget(schema, epsilon, DELTA))
-    task = Task.of(found, parse_workload("all-2way", found.domain), found.zeros)
+    task = Task.of(found, parse_workload("all-2way", found.domain))
     error = build("independent").plan(task, left, rows).expected_error
     assert error is not None
     return error

@@ -57,6 +57,15 @@ def neighbours(draw):
     return levels, query, unit, others + old, others + new
 
 
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("max_rows", [1, 2, 5])
+def test_what_a_unit_says_of_marginals_is_what_each_of_them_says(neighbours, max_rows):
+    unit, domain = Unit(neighbours, max_rows), Domain(NAMES[:3], (2, 3, 4))
+    for columns in (("a",), ("b", "c"), ("a", "b", "c")):
+        asked = Marginal(columns).sensitivity(domain, unit)
+        assert unit.marginal_l2_squared == asked.l2_squared
+
+
 @st.composite
 def queries(draw, levels):
     columns = NAMES[: len(levels)]

@@ -14,6 +14,7 @@ from admeasure.families.products.family import ProductModel
 from admeasure.families.products.optimise import first_rows
 from admeasure.families.products.tensor import Layout
 from admeasure.privacy import reading, truth
+from admeasure.privacy.counts import KeptCounts
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
@@ -171,6 +172,21 @@ def test_a_curator_keeps_no_more_counts_than_it_may_and_answers_as_one_that_keep
     assert all(len(cells) == 1 or sum(cells) <= keep_cells for cells in read)
     if sum(sizes) <= keep_cells:
         assert read == [sizes]
+
+
+@pytest.mark.parametrize("keep_cells", [0, 20, 60, 10**6])
+def test_counts_are_there_in_whatever_order_a_step_asks_for_them(keep_cells: int) -> None:
+    """One again that was given back, and one that was not announced: a batch holds few of them."""
+    pairs = list(combinations(sorted(LEVELS), 2))
+    kept = KeptCounts(SOURCE, Memory(8 * keep_cells))
+    step = kept.of_step(pairs[:4])
+    for columns in [*pairs, *pairs[::-1], pairs[0], pairs[3], pairs[1]]:
+        assert np.array_equal(step.of(columns), SOURCE.counts([columns])[0])
+
+    tables = [Marginal(columns) for columns in [*pairs, *pairs]]
+    keeper = Curator(SOURCE, Ledger(10), SeededNoise(3), memory=Memory(8 * keep_cells))
+    measured = keeper.measure(tables, Fraction(1))
+    assert [m.query for m in measured] == tables
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 400, 10**9])

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from admeasure.errors import DataError
+from admeasure.sources.kind import NotFixed
 from admeasure.sources.spark import open_spark
-from admeasure.sources.spark.plan import RefusedPlan, check_text
+from admeasure.sources.spark.plan import check_text
 from admeasure.sources.spark.source import find_problems
 from visits import (
     MARGINALS,
@@ -194,7 +195,7 @@ def explained(frame: Any) -> str:
 # To explain a plan of constants is to run it, and that one fails.
 @pytest.mark.parametrize("what", [what for what in REFUSED if what != "units of two types"])
 def test_a_plan_that_is_known_by_its_text_alone_is_refused_too(views: Any, what: str) -> None:
-    with pytest.raises(RefusedPlan):
+    with pytest.raises(NotFixed):
         check_text(explained(views.sql(REFUSED[what])))
 
 

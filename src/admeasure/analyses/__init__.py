@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from admeasure.analyses.cells import Variable
-from admeasure.analyses.combine import combine
-from admeasure.analyses.infer import Inferred, infer
+from admeasure.analyses.infer import Inferred, combine, infer
 from admeasure.analyses.statistics import (
     Analysis,
     Correlation,

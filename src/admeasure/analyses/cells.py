@@ -98,15 +98,6 @@ class PointEstimates:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """An influence, and how it changes inside cells."""
-
-    influence: Influence
-    moves: tuple[Moves, ...]
-    crosses: tuple[Cross, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class Binned:
     """A variable whose levels are bins: the level of each cell, and how far its points are from its
     mean, before the factor √m."""
@@ -132,8 +123,11 @@ class StatisticCells:
     values: np.ndarray
     inside: np.ndarray
 
-    def told(self, at_points: np.ndarray, stretch: float = 1.0) -> Told:
-        """An influence that is known at points; places do so many times as much as it says."""
+    def told(
+        self, at_points: np.ndarray, stretch: float = 1.0
+    ) -> tuple[Influence, tuple[Moves, ...], tuple[Cross, ...]]:
+        """An influence that is known at points, and how it changes inside cells; places do so many
+        times as much as it says."""
         m = len(self.binned)
         kinds = at_points.reshape(len(at_points), -1, len(self.rows)).swapaxes(0, 1)
         at_means, off, both = kinds[0], kinds[1 : 1 + 2 * m], kinds[1 + 2 * m :]
@@ -148,7 +142,7 @@ class StatisticCells:
             most = np.abs(_over(change, m * one.step * two.step)).max(axis=1, initial=0.0)
             crosses.append(Cross(one.places.name, two.places.name, stretch * most))
         mean = off.mean(axis=0) if m else at_means
-        return Told(self._spread(mean), tuple(moves), tuple(crosses))
+        return self._spread(mean), tuple(moves), tuple(crosses)
 
     def _moves(
         self, b: Binned, at_means: np.ndarray, up: np.ndarray, down: np.ndarray, stretch: float
@@ -190,12 +184,10 @@ class StatisticCells:
         within: tuple[float, float] = (-math.inf, math.inf),
         stretch: float = 1.0,
     ) -> PointEstimates:
-        told = self.told(influence, stretch)
+        whole, moves, crosses = self.told(influence, stretch)
         sampling = influence**2 @ self.weights
         found = np.asarray(values, dtype=float)
-        return PointEstimates(
-            names, found, sampling, (told.influence,), within, told.moves, told.crosses
-        )
+        return PointEstimates(names, found, sampling, (whole,), within, moves, crosses)
 
     def stretch(self, squares: Mapping[str, float]) -> float:
         """How many times as far as its first order says places inside bins may move a statistic
@@ -237,7 +229,7 @@ def columns_of(
     schema: Schema, variables: Sequence[Variable], groups: Sequence[Mapping[str, Any]] = ()
 ) -> Columns:
     """The model's columns that decide the variables and the groups."""
-    names = [name for v in (*variables, *groups) for name in _names(v)]
+    names = [name for v in (*variables, *groups) for name in ([v] if isinstance(v, str) else v)]
     for name in names:
         schema.column(name)  # a column that is not there is told here
     return schema.modelled(dict.fromkeys(names))
@@ -270,7 +262,11 @@ def cells_of(
         kept &= level < schema.column(name).regular
     rows = np.maximum(table[kept], 0.0)
     levels = {name: level[kept] for name, level in levels.items()}
-    binned = tuple(_binned(at, levels[name]) for name, at in placed.items() if at.are_bins)
+    binned = []
+    for at in placed.values():
+        if at.are_bins:
+            step = np.maximum(np.sqrt(at.variances), LEAST_STEP * (at.highs - at.lows))
+            binned.append(Binned(at, levels[at.name], step[levels[at.name]]))
     values = np.array(
         [
             placed[v].means[levels[v]] if isinstance(v, str) else _met(schema, v, columns)[kept]
@@ -284,7 +280,7 @@ def cells_of(
         columns,
         kept,
         rows,
-        binned,
+        tuple(binned),
         np.array(
             [_ends(placed[v], levels[v]) if isinstance(v, str) else (0, 1) for v in variables]
         ),
@@ -312,11 +308,6 @@ def _points(
     return np.concatenate(weights), np.concatenate(kinds, axis=1)
 
 
-def _binned(at: Places, level: np.ndarray) -> Binned:
-    step = np.maximum(np.sqrt(at.variances), LEAST_STEP * (at.highs - at.lows))
-    return Binned(at, level, step[level])
-
-
 def _ends(at: Places, level: np.ndarray) -> tuple[float, float]:
     lows, highs = at.lows[level], at.highs[level]
     return float(lows.min(initial=np.inf)), float(highs.max(initial=-np.inf))
@@ -326,10 +317,6 @@ def _met(schema: Schema, conditions: Mapping[str, Any], columns: Columns) -> np.
     written = written_conditions(conditions)
     _, met = schema.conditions_met(written, "A statistic", also=columns)
     return (met == len(written)).astype(float)
-
-
-def _names(variable: Variable) -> list[str]:
-    return [variable] if isinstance(variable, str) else list(variable)
 
 
 def _plain(curve: np.ndarray, slope: np.ndarray, at: Places) -> np.ndarray:

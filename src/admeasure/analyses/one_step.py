@@ -22,13 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 
 import numpy as np
 
 from admeasure.analyses.cells import Influence
 from admeasure.bounds import Evidence
-from admeasure.domain import Columns
+from admeasure.domain import Columns, subsets
 from admeasure.errors import UsageError
 
 SMALL = 1e-9
@@ -57,7 +56,7 @@ def effects(influence: Sequence[Influence]) -> dict[Columns, np.ndarray]:
     """
     found: dict[Columns, np.ndarray] = {}
     for columns, table in influence:
-        for t in _subsets(columns):
+        for t in [(), *subsets(columns)]:
             others = tuple(1 + i for i, c in enumerate(columns) if c not in t)
             part = table.mean(axis=others)
             for axis in range(1, part.ndim):
@@ -103,7 +102,7 @@ def _unmeasured(
                 f"cannot be told. {_advice(evidence, u)}"
             )
         whole = np.zeros((len(off), *evidence.domain.shape(u)))
-        for t in set(map(tuple, _subsets(u))) & set(unknown) - taken:
+        for t in {(), *subsets(u)} & set(unknown) - taken:
             taken.add(t)
             shape = [evidence.domain[c] if c in t else 1 for c in u]
             whole += parts[t].reshape(len(off), *shape)
@@ -125,11 +124,6 @@ def _advice(evidence: Evidence, columns: Columns) -> str:
         "Fit again with a workload that has them in one marginal (`regression:Y~A+B` has), and a "
         "certificate of accuracy (--certify 0.05)."
     )
-
-
-def _subsets(columns: Columns) -> list[Columns]:
-    sizes = range(len(columns) + 1)
-    return list(chain.from_iterable(combinations(columns, size) for size in sizes))
 
 
 def _product(effect: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -15,28 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import Any, Protocol
 
 import numpy as np
 
 from admeasure.analyses import cells as limits
-from admeasure.analyses.cells import Influence, PointEstimates, Told, Variable, cells_of, columns_of
+from admeasure.analyses.cells import Influence, PointEstimates, Variable, cells_of, columns_of
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.schema import Column, Schema
 from admeasure.schema.inside import Inside
 
 NEWTON_STEPS = 50
-NOTHING: Mapping[str, Inside] = {}
+Places = Mapping[str, Inside]
+"""How values lie inside the bins of columns."""
+NOTHING: Places = {}
 
 
 class Analysis(Protocol):
-    """A statistic of the rows of a table; `inside` is how values lie inside bins."""
+    """A statistic of the rows of a table."""
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates: ...
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,7 @@ class Mean:
     variable: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.variable], [self.where])
         (x,), (group,) = cells.values, cells.inside
         value, influence = _mean(cells.weights, x, group)
@@ -65,9 +63,7 @@ class MeanDifference:
     group: Mapping[str, Any]
     other: Mapping[str, Any]
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.variable], [self.group, self.other])
         (x,) = cells.values
         (a, of_a), (b, of_b) = (_mean(cells.weights, x, group) for group in cells.inside)
@@ -83,9 +79,7 @@ class Correlation:
     two: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.one, self.two], [self.where])
         x, (group,) = cells.values, cells.inside
         w = cells.weights * group
@@ -113,9 +107,7 @@ class LinearRegression:
     of: Variable
     on: Sequence[Variable]
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
         variables = [self.of, *self.on]
         whole = schema.domain.cells(columns_of(schema, variables)) <= limits.MOST_CELLS
         in_pairs = not whole and _all_have_values(schema, variables)
@@ -124,9 +116,7 @@ class LinearRegression:
         slopes = ("" if unit == _span_unit(schema, on) else unit for on in self.on)
         return replace(found, scales=(_column(schema, self.of) or "", *slopes))
 
-    def _of_cells(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside]
-    ) -> PointEstimates:
+    def _of_cells(self, schema: Schema, model: Model, inside: Places) -> PointEstimates:
         variables = [self.of, *self.on]
         cells = cells_of(schema, model, inside, variables)
         weights, y = cells.weights, cells.values[0]
@@ -137,9 +127,7 @@ class LinearRegression:
         influence = inverse @ (x * (y - found @ x))
         return cells.estimates(_terms(self.on), found, influence, stretch=stretch)
 
-    def _of_pairs(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside]
-    ) -> PointEstimates:
+    def _of_pairs(self, schema: Schema, model: Model, inside: Places) -> PointEstimates:
         variables = [self.of, *self.on]
         count = len(variables)
         # Of pairs of variables; a pair of one variable stands for itself too.
@@ -162,7 +150,7 @@ class LinearRegression:
         part[:, x, 1] = inverse
         part[np.ix_(range(len(x)), x, x)] -= inverse[:, :, None] * found
         constant: Influence = (), part[:, 0, 0]
-        of_pairs: list[Told] = []
+        of_pairs = []
         for (i, j), cells in pairs.items():
             a, b = cells.values
             both = part[:, i + 1, j + 1] + (part[:, j + 1, i + 1] if i != j else 0.0)
@@ -171,13 +159,14 @@ class LinearRegression:
                 told += np.outer(part[:, 0, i + 1] + part[:, i + 1, 0], a)
             stretch = cells.stretch(_by_name(self.on, 1 / np.diag(inverse)[1:]))
             of_pairs.append(cells.told(told, stretch))
+        influences, moves, crosses = zip(*of_pairs, strict=True)
         return PointEstimates(
             _terms(self.on),
             found,
             np.diag(inverse) * max(rest, 0.0),
-            (constant, *(told.influence for told in of_pairs)),
-            moves=tuple(move for told in of_pairs for move in told.moves),
-            crosses=tuple(cross for told in of_pairs for cross in told.crosses),
+            (constant, *influences),
+            moves=tuple(chain.from_iterable(moves)),
+            crosses=tuple(chain.from_iterable(crosses)),
         )
 
 
@@ -189,9 +178,7 @@ class LogisticRegression:
     of: Mapping[str, Any]
     on: Sequence[Variable]
 
-    def compute(
-        self, schema: Schema, model: Model, inside: Mapping[str, Inside] = NOTHING
-    ) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.of, *self.on])
         weights, y, raw = cells.weights, cells.values[0], cells.values[1:]
         # In units of each variable's own spread, so that one step length suits all of them.

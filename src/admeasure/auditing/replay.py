@@ -34,6 +34,7 @@ import numpy as np
 from admeasure.auditing.draws import Draws, Misoffered, drawn
 from admeasure.auditing.thresholds import found_by, is_worth, keyed
 from admeasure.mechanisms import Mechanism, Outcome
+from admeasure.planning.division import Task
 from admeasure.privacy.cost import Cost, Number, Zcdp, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, Journal, unpack
@@ -136,10 +137,6 @@ class _Call:
     drawn: Any
     texts: dict[str, int] = field(default_factory=dict)
 
-    def asks_the_same(self, kind: str, scale: float | Fraction, count: int, size: int) -> bool:
-        own = 0 if self.scores is None else len(self.scores)
-        return (self.kind, self.scale, self.count, own) == (kind, scale, count, size)
-
 
 class _Recording(Draws):
     """The first run: draws for real and notes everything."""
@@ -197,13 +194,7 @@ class _Replay(Draws):
     def draw(
         self, kind: str, scale: float | Fraction, count: int, scores: np.ndarray | None
     ) -> Any:
-        size = 0 if scores is None else len(scores)
-        if self.place >= len(self._calls):
-            raise self.diverged(f"one draw more: {kind}")
-        call = self._calls[self.place]
-        if not call.asks_the_same(kind, scale, count, size):
-            raise self.diverged(f"another draw: {kind} for {call.kind}, or of another size")
-        self.place += 1
+        call = self._next(kind, scale, count, 0 if scores is None else len(scores))
         moved = None
         if scores is not None and call.scores is not None:
             moved = scores.astype(object) - call.scores.astype(object)
@@ -215,14 +206,20 @@ class _Replay(Draws):
     ) -> list[str]:
         """Texts that both tables hold have the noise of the first run, and others are not found:
         what may go wrong with them is looked at in `_Following`."""
-        if self.place >= len(self._calls):
-            raise self.diverged("one draw more: passing")
-        call, held = self._calls[self.place], keyed(blocks)
-        if not call.asks_the_same("passing", sigma, least, 0):
-            raise self.diverged(f"another draw: passing for {call.kind}, or another threshold")
-        self.place += 1
+        call, held = self._next("passing", sigma, least, 0), keyed(blocks)
         self.last = replace(call, texts=held), None
         return found_by({t: n for t, n in held.items() if t in call.drawn}, call.drawn, least, most)
+
+    def _next(self, kind: str, scale: float | Fraction, count: int, size: int) -> _Call:
+        """The draw of the first run that is asked for again."""
+        if self.place >= len(self._calls):
+            raise self.diverged(f"one draw more: {kind}")
+        call = self._calls[self.place]
+        own = 0 if call.scores is None else len(call.scores)
+        if (call.kind, call.scale, call.count, own) != (kind, scale, count, size):
+            raise self.diverged(f"another draw: {kind} for {call.kind}, or of another size")
+        self.place += 1
+        return call
 
     def before(self) -> _Call:
         """The draw of the first run that the last one is compared with."""
@@ -317,7 +314,8 @@ def _run(
     journal: Journal,
 ) -> tuple[Outcome, Cost]:
     ledger = Ledger(budget)
-    outcome = mechanism.run(Curator(source, ledger, noise, journal), workload, source.schema.zeros)
+    task = Task.of(source.schema, workload)
+    outcome = mechanism.run(task, Curator(source, ledger, noise, journal))
     return outcome, ledger.spent
 
 

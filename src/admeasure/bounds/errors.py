@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from admeasure.bounds.noise import error_behind, paper_noise_norm, sum_tail
-from admeasure.domain import Columns, canonical
+from admeasure.domain import Columns, canonical, subsets
 from admeasure.privacy.scores.score import GRID
 from admeasure.selectors.evidence import Selection
 
@@ -69,15 +68,10 @@ def error_bounds(
             _passed_over(evidence, s, levels.selections),
             *(gap + e for e in (_nearly_determined(s, tables, errors) if counts else ())),
         ]
-        if s == columns or evidence.adds_up:
+        if s == columns or evidence.model.adds_up:
             known.append(_certified(evidence, s, levels.certified(s)))
         errors[s] = min(known)
     return errors
-
-
-def subsets(columns: Columns) -> list[Columns]:
-    """All but the empty one, smaller ones first."""
-    return [s for size in range(1, len(columns) + 1) for s in combinations(columns, size)]
 
 
 def _certified(evidence: Evidence, columns: Columns, beta: float) -> float:
@@ -90,11 +84,6 @@ def _certified(evidence: Evidence, columns: Columns, beta: float) -> float:
         return math.inf
     assert evidence.errors is not None
     return max(0.0, least + sum_tail(1, evidence.errors.sigma, beta / count))
-
-
-def rounding(cells: int) -> float:
-    """Rows by which the error on the grid may differ from that of the model."""
-    return cells / (2 * GRID)
 
 
 def _direct(evidence: Evidence, columns: Columns, believed: np.ndarray, beta: float) -> float:
@@ -143,7 +132,7 @@ def _nearly_determined(
     """
     for c in s if len(s) > 1 else ():
         x = tuple(k for k in s if k != c)
-        for z in [(), *subsets(x)[:-1]]:
+        for z in [(), *subsets(x)][:-1]:
             y = canonical((*z, c))
             table = tables[y]
             outside = float(table.sum() - table.max(axis=y.index(c)).sum())

@@ -24,28 +24,47 @@ Noise is taken as what it is, discrete Gaussian (`noise`).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import combinations
+from functools import cached_property, partial, wraps
+from typing import TypeVar, TypeVarTuple
 
 import numpy as np
 
-from admeasure.bounds.errors import error_bounds, of_one, paper_bound, rounding
+from admeasure.bounds.errors import error_bounds, of_one, paper_bound
 from admeasure.bounds.found import Answer, Bound, Kind, MeanError
 from admeasure.bounds.intervals import KnownMarginals, Tails
 from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tails, variance
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, closure
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.families.residuals import Residuals
 from admeasure.measurement import Measurement, NoisyErrors, mean_factor
+from admeasure.privacy.scores.score import rounding
 from admeasure.queries import Marginal, Query
 from admeasure.schema import Zero
+from admeasure.schema.zeros import possible_cells
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Question
 
 NONE: frozenset[int] = frozenset()
+S = TypeVar("S")
+R = TypeVar("R")
+A = TypeVarTuple("A")
+
+
+def remembered(method: Callable[[S, *A], R]) -> Callable[[S, *A], R]:
+    """A method of a frozen object that works each answer out once."""
+
+    @wraps(method)
+    def asked(self: S, *given: *A) -> R:
+        known = self.__dict__.setdefault(f"answers of {method.__name__}", {})
+        if given not in known:
+            known[given] = method(self, *given)
+        return known[given]
+
+    return asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,22 +128,17 @@ class Evidence:
             ways.append((self.errors.values[1:], m, m))
         tails = [sum_tail(draws, self.errors.sigma, half) / times for _, draws, times in ways]
         off, (values, draws, times) = min(zip(tails, ways, strict=True), key=lambda way: way[0])
-        slack = rounding(max(map(self.domain.cells, self.errors.marginals)))
+        slack = max(map(self._rounding, self.errors.marginals))
         value = int(values.sum()) / times
         low, high = value - off - slack, value + off + draws / times + slack
         return MeanError(max(0.0, value), max(0.0, low), max(0.0, high), confidence)
 
+    @remembered
     def estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         """ȳ_r of Theorem 2 and its noise, or None where r is not supported."""
-        if columns not in self._estimates:
-            self._estimates[columns] = self._estimate(columns)
-        return self._estimates[columns]
-
-    def _estimate(self, columns: Columns) -> tuple[np.ndarray, EstimateNoise] | None:
         tables, weights = [], []
         for i in self._containing(columns):
-            m = self._measured[i]
-            table = self._summed(m, columns)
+            m, table = self._measured[i], self._summed(i, columns)
             if m.sigma == 0:
                 return table, EstimateNoise(0.0, 0.0)
             tables.append(table)
@@ -152,21 +166,11 @@ class Evidence:
     def _residuals(self) -> Residuals:
         return Residuals.of(self.domain, self.measurements)
 
-    def _summed(self, measured: Measurement, columns: Columns) -> np.ndarray:
-        key = id(measured), columns
-        if key not in self._sums:
-            inside = measured.query.columns
-            drop = tuple(i for i, c in enumerate(inside) if c not in columns)
-            self._sums[key] = measured.values.sum(axis=drop, dtype=float)
-        return self._sums[key]
-
-    @cached_property
-    def _sums(self) -> dict[tuple[int, Columns], np.ndarray]:
-        return {}
-
-    @cached_property
-    def _estimates(self) -> dict[Columns, tuple[np.ndarray, EstimateNoise] | None]:
-        return {}
+    @remembered
+    def _summed(self, i: int, columns: Columns) -> np.ndarray:
+        measured = self._measured[i]
+        drop = tuple(i for i, c in enumerate(measured.query.columns) if c not in columns)
+        return measured.values.sum(axis=drop, dtype=float)
 
     @cached_property
     def _measured(self) -> list[Measurement]:
@@ -204,19 +208,9 @@ class Evidence:
         """For each unsupported marginal the round that was kept for it."""
         return {c: s for s in self.selections for c in s.distances}
 
-    @property
-    def adds_up(self) -> bool:
-        """Whether the model's answers on fewer columns are sums of those on more."""
-        return self.model.adds_up
-
     def possible(self, columns: Columns) -> np.ndarray:
         """The cells of a marginal that no structural zero inside it rules out."""
-        possible = np.ones(self.domain.shape(columns), dtype=bool)
-        for zero in self.zeros:
-            if set(zero.columns) <= set(columns):
-                shape = [self.domain[c] if c in zero.columns else 1 for c in columns]
-                possible &= ~zero.mask.reshape(shape)
-        return possible
+        return possible_cells(columns, self.domain.shape(columns), self.zeros)
 
     def speaks_of(self, columns: Columns) -> bool:
         """Whether these columns lie together in what was measured, certified or on offer."""
@@ -235,34 +229,29 @@ class Evidence:
     @cached_property
     def _sizes(self) -> dict[int, int]:
         """How many different sets of each size lie inside what was measured."""
-        sets = {m.query.columns for m in self._measured}
-        inside = {t for r in sets for j in range(1, len(r) + 1) for t in combinations(r, j)}
-        found: dict[int, int] = {}
-        for t in inside:
-            found[len(t)] = found.get(len(t), 0) + 1
-        return found
+        return Counter(map(len, closure(m.query.columns for m in self._measured)))
 
+    @remembered
     def certified_errors(self, columns: Columns) -> tuple[int, float]:
         """How many certified marginals contain these columns, and the smallest of their noisy
         errors, raised by what rounding may have taken off."""
-        if columns not in self._certified:
-            within = [self._by_column.get(c, NONE) for c in columns]
-            found = frozenset.intersection(*within) if within else frozenset()
-            if self.errors is not None and not self.adds_up:
-                found = frozenset(i for i in found if self.errors.marginals[i] == columns)
-            least = min((self._raised[i] for i in found), default=math.inf)
-            self._certified[columns] = len(found), least
-        return self._certified[columns]
-
-    @cached_property
-    def _certified(self) -> dict[Columns, tuple[int, float]]:
-        return {}
+        within = [self._by_column.get(c, NONE) for c in columns]
+        found = frozenset.intersection(*within) if within else frozenset()
+        if self.errors is not None and not self.model.adds_up:
+            found = frozenset(i for i in found if self.errors.marginals[i] == columns)
+        return len(found), min((self._raised[i] for i in found), default=math.inf)
 
     @cached_property
     def _raised(self) -> list[float]:
         assert self.errors is not None
         pairs = zip(self.errors.marginals, self.errors.values[1:].tolist(), strict=True)
-        return [value + 1 + rounding(self.domain.cells(r)) for r, value in pairs]
+        return [value + 1 + self._rounding(r) for r, value in pairs]
+
+    def _rounding(self, columns: Columns) -> float:
+        """Rows by which an error on the grid may differ from that of the model. Answers that do not
+        add up may be negative."""
+        total = self.model.total if self.model.adds_up else math.inf
+        return rounding(self.domain.cells(columns), total)
 
     @cached_property
     def _by_column(self) -> dict[str, frozenset[int]]:
@@ -272,17 +261,9 @@ class Evidence:
         """The number of rows is at most this, with probability 1 - beta."""
         return self.rows_between(beta)[1]
 
+    @remembered
     def rows_between(self, beta: float) -> tuple[float, float]:
         """The number of rows is beyond each of these with probability at most beta."""
-        if beta not in self._rows_between:
-            self._rows_between[beta] = self._rows(beta)
-        return self._rows_between[beta]
-
-    @cached_property
-    def _rows_between(self) -> dict[float, tuple[float, float]]:
-        return {}
-
-    def _rows(self, beta: float) -> tuple[float, float]:
         found = self.estimate(())
         if found is None:
             return 0.0, math.inf
@@ -321,7 +302,7 @@ class Evidence:
         part of that is divided among the sizes of sets inside it, and there evenly."""
         for i in self._containing(columns):
             m, inside = self._measured[i], self._measured[i].query.columns
-            table = self._summed(m, columns)
+            table = self._summed(i, columns)
             part = self._parts[i] / (len(inside) * math.comb(len(inside), len(columns)))
             yield table, partial(_tails, m.values.size // table.size, m.sigma, part)
 
@@ -338,7 +319,7 @@ class Evidence:
             return 0.0
         value = int(self.errors.values[1 + place])
         off = sum_tail(1, self.errors.sigma, 0.05 * beta)
-        return max(0.0, value - off - rounding(self.domain.cells(columns)))
+        return max(0.0, value - off - self._rounding(columns))
 
     @cached_property
     def _certificates(self) -> dict[Columns, int]:

@@ -14,8 +14,16 @@ from admeasure.queries import Query
 SHOWN = 10
 """Of the bounds in a notebook: half of them the worst, half the best."""
 
+MOST = 2.0
+"""No two distributions are further apart in L1."""
+
 Kind = Literal["supported", "certified", "unsupported", "trivial"]
 """How well a count is known, best first."""
+
+
+def share(error: float, rows: float) -> float:
+    """An L1 distance in rows as one of shares; 2 says nothing."""
+    return min(MOST, error / max(1.0, rows))
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class Bounds(dict[Columns, Bound]):
         self.rows = rows
 
     def html(self) -> str:
-        shares = {columns: bound.error / max(1.0, self.rows) for columns, bound in self.items()}
+        shares = {columns: share(bound.error, self.rows) for columns, bound in self.items()}
         ranked = sorted(shares, key=lambda columns: -shares[columns])
         half = SHOWN // 2
         shown = ranked if len(ranked) <= SHOWN else [*ranked[:half], *ranked[-half:]]
@@ -49,7 +57,7 @@ class Bounds(dict[Columns, Bound]):
                 cell(", ".join(columns), "th"),
                 cell(f"{shares[columns]:.3g}"),
                 cell(self[columns].kind),
-                bars((shares[columns] / 2, BLUE)),
+                bars((shares[columns] / MOST, BLUE)),
             )
             for columns in shown
         ]
@@ -69,14 +77,17 @@ class MeanError:
     high: float
     confidence: float
 
-    def in_words(self, marginals: int, rows: float) -> str:
-        """As a sentence, in shares of so many rows, with two digits of what it may be off by.
+    def in_words(self, marginals: int, rows: float, most: float = MOST) -> str:
+        """As a sentence, in shares of so many rows, with two digits of what it may be off by, and
+        cut at `most`, which no error passes.
 
         >>> MeanError(118.0, 116.1, 119.9, 0.95).in_words(455, 1000.0)[:27]
         'Mean error 0.1180 ± 0.0019:'
+        >>> MeanError(1180.0, 400.0, 5000.0, 0.95).in_words(1, 1000.0)[:23]
+        'Mean error 1.20 ± 0.80:'
         """
-        half = (self.high - self.low) / 2 / max(1.0, rows)
-        middle = (self.high + self.low) / 2 / max(1.0, rows)
+        low, high = (min(most, end / max(1.0, rows)) for end in (self.low, self.high))
+        half, middle = (high - low) / 2, (high + low) / 2
         digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 4
         return (
             f"Mean error {middle:.{digits}f} ± {half:.{digits}f}: the L1 distance of the release's "

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from admeasure.bounds.errors import Levels, error_bounds, subsets
-from admeasure.domain import Columns
+from admeasure.bounds.errors import Levels, error_bounds
+from admeasure.domain import Columns, subsets
 
 if TYPE_CHECKING:
     from admeasure.bounds.evidence import Evidence
@@ -69,7 +69,7 @@ class KnownMarginals:
             (float(self._tables[t][outer[t]].sum()) for t in self._sets),
             default=float(self.believed.sum()),
         )
-        if not self.evidence.adds_up:
+        if not self.evidence.model.adds_up:
             anchor = min(anchor, self._rows[1])
         high = max(0.0, anchor, min(self._above(outer)))
         # Answers without bias may be negative; no count is.
@@ -115,7 +115,7 @@ class KnownMarginals:
     @cached_property
     def _tables(self) -> dict[Columns, np.ndarray]:
         """What the model has on each set; nothing of a table is negative."""
-        if not self.evidence.adds_up:
+        if not self.evidence.model.adds_up:
             found = self.evidence.model.marginals(self._sets)
             return {t: np.maximum(p, 0.0) for t, p in zip(self._sets, found, strict=True)}
         whole = np.maximum(self.believed, 0.0)
@@ -126,7 +126,7 @@ class KnownMarginals:
 
     @cached_property
     def _errors(self) -> dict[Columns, float]:
-        if self.evidence.adds_up:
+        if self.evidence.model.adds_up:
             found = error_bounds(self.evidence, self.columns, self.believed, self._levels)
             return {t: found[t] for t in self._sets}
         return {

@@ -50,15 +50,7 @@ def sum_tail(draws: int, sigma: float, beta: float) -> int:
     >>> [sum_tail(1, sigma, 0.025) for sigma in (0.1, 0.3, 1.0, 10.0)]
     [0, 0, 2, 20]
     """
-    if not sigma:
-        return 0
-    s = sigma * math.sqrt(draws)
-    chernoff = math.ceil(s * math.sqrt(-2 * math.log(beta)))
-    part = math.exp(math.log(beta) - (draws * _log_theta(sigma) if draws > 1 else 0.0))
-    z = _quantile(min(part, ONE_SIGMA))
-    if z == math.inf:
-        return max(0, chernoff - 1)
-    return max(0, min(chernoff, math.ceil(s * z * (1 + 1e-12) + 0.5)) - 1)
+    return int(sum_tails(np.array([draws]), sigma, beta)[0])
 
 
 def sum_tails(draws: np.ndarray, sigma: float, beta: float) -> np.ndarray:

@@ -71,7 +71,12 @@ def answer(
     found = answered(loaded, asked, confidence=confidence) if asked else []
     answers = [a for a in found if isinstance(a, Answer)]
     others = [a for a in found if isinstance(a, StatisticAnswer)]
-    verdicts = [] if conclusions is None else _verdicts(loaded, conclusions, confidence)
+    verdicts: list[Verdict] = []
+    if conclusions is not None:
+        from admeasure.conclusions import check_all, load_conclusions
+
+        stated = load_conclusions(conclusions, loaded.schema)
+        verdicts = check_all(loaded, stated, confidence=confidence)
     if json:
         say_json(
             {
@@ -86,29 +91,18 @@ def answer(
         _print(answers, loaded, confidence)
     if others:
         _print_statistics(others, confidence)
-    _print_verdicts(verdicts)
-
-
-def _verdicts(release: Release, conclusions: Path, confidence: float) -> Sequence[Verdict]:
-    from admeasure.conclusions import check_all, load_conclusions
-
-    stated = load_conclusions(conclusions, release.schema)
-    return check_all(release, stated, confidence=confidence)
-
-
-def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     if verdicts:
-        from admeasure.reporting.verdicts import lines
+        from admeasure.reporting.text import verdict_lines
 
-        for line in lines(verdicts):
+        for line in verdict_lines(verdicts):
             say(line)
 
 
 def _print(answers: Sequence[Answer], release: Release, confidence: float) -> None:
-    lines = [
-        [a.name, f"{a.value:,.0f}", f"{a.low:,.0f}", f"{a.high:,.0f}", _percent(a, release), a.kind]
-        for a in answers
-    ]
+    lines = []
+    for a in answers:
+        share = f"{100 * a.value / release.rows:.2f}%" if release.rows else ""
+        lines.append([a.name, *(f"{x:,.0f}" for x in (a.value, a.low, a.high)), share, a.kind])
     say_table(["question", "rows", "from", "to", "share", "interval"], lines)
     say()
     say(
@@ -171,7 +165,3 @@ def _statistics(
     if where is not None and not asked:
         raise UsageError("--where is for a statistic such as --mean COLUMN. Name one.")
     return asked
-
-
-def _percent(given: Answer, release: Release) -> str:
-    return f"{100 * given.value / release.rows:.2f}%" if release.rows else ""

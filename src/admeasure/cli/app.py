@@ -52,7 +52,12 @@ def command(first: str = "") -> Any:
     >>> list(command("fit").commands), len(command("fitt").commands)
     (['fit'], 18)
     """
-    return typer.main.get_command(app([first] if first in VERBS else VERBS))
+    parser: Any = typer.main.get_command(app([first] if first in VERBS else VERBS))
+    both = talking()
+    for verb in parser.commands.values():
+        for one in getattr(verb, "commands", {"": verb}).values():
+            one.params += both
+    return parser
 
 
 def app(verbs: Iterable[str]) -> typer.Typer:
@@ -71,7 +76,7 @@ def app(verbs: Iterable[str]) -> typer.Typer:
             made.add_typer(verb, name=name)
         else:
             settings = EXTRA if name in ("plan", "fit") else None
-            made.command(name, context_settings=settings)(talking(verb))
+            made.command(name, context_settings=settings)(verb)
     return made
 
 

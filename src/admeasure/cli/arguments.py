@@ -1,7 +1,9 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several verbs share, and those of mechanisms."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +12,8 @@ import typer
 from admeasure.errors import UsageError, WorkloadError
 
 if TYPE_CHECKING:
+    from admeasure.mechanisms import Mechanism
+    from admeasure.mechanisms.auto import Auto
     from admeasure.request import ChargeTo
 
 
@@ -88,11 +92,6 @@ def conditions(where: str | None, option: str = "--where") -> dict[str, Any]:
     return parse_toml(f"where = {{{where or ''}}}", option, WorkloadError)["where"]
 
 
-def known_options(context: typer.Context) -> list[str]:
-    """The options that the verb itself has, for a hint where one is misspelled."""
-    return [text for parameter in context.command.params for text in parameter.opts]
-
-
 def charge_to(ledger: str | None, dataset: str | None) -> ChargeTo | None:
     """What `--ledger` and `--dataset` say."""
     from admeasure.request import ChargeTo
@@ -100,3 +99,41 @@ def charge_to(ledger: str | None, dataset: str | None) -> ChargeTo | None:
     if (ledger is None) != (dataset is None):
         raise UsageError("--ledger BOOK and --dataset NAME belong together. Give both or neither.")
     return ChargeTo(ledger, dataset) if ledger is not None and dataset is not None else None
+
+
+def mechanism_of(name: str | None, context: typer.Context) -> Mechanism | Auto:
+    """The mechanism with its options; a misspelled one may be meant for the verb itself."""
+    from admeasure.verbs.given import mechanism_of as built
+
+    options = pairs(context.args)
+    try:
+        return built(name, options)
+    except UsageError as error:
+        known = [text for parameter in context.command.params for text in parameter.opts]
+        near = [m for o in options for m in difflib.get_close_matches("--" + o, known, 1, 0.75)]
+        if near and "has no option" in str(error):
+            raise UsageError(f"{error} Did you mean {near[0]}?") from None
+        raise
+
+
+def pairs(extra: Sequence[str]) -> dict[str, str]:
+    """`--rounds 20 --measure=cells` as a mapping.
+
+    >>> pairs(["--rounds", "20", "--measure=cells"])
+    {'rounds': '20', 'measure': 'cells'}
+    """
+    found: dict[str, str] = {}
+    rest = list(extra)
+    while rest:
+        option = rest.pop(0)
+        if not option.startswith("--") or option == "--":
+            raise UsageError(f"There is no place for the argument {option!r}. See --help.")
+        name, equals, value = option.removeprefix("--").partition("=")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise UsageError(f"The option --{name} needs a value: --{name} VALUE.")
+            value = rest.pop(0)
+        if name in found:
+            raise UsageError(f"The option --{name} is given twice.")
+        found[name] = value
+    return found

@@ -33,7 +33,7 @@ def compare(
     """Judge synthetic tables, made by any tool, against the real one. NOT PRIVATE."""
     from admeasure.evaluation import NOT_PRIVATE
     from admeasure.reporting.compared import compared_html
-    from admeasure.reporting.files import is_page, marked
+    from admeasure.reporting.write import PAGES, marked
     from admeasure.sources.address import printable
     from admeasure.verbs.compare import compare as compared
 
@@ -42,7 +42,7 @@ def compare(
         raise UsageError("Two of the synthetic tables have the same name. Name each once.")
     page = None if out is None else marked(out)
     if page is not None:
-        if not is_page(page):
+        if page.suffix.lower() not in PAGES:
             raise UsageError(f"The comparison is an .html file; {page.name!r} is none.")
         refuse_to_overwrite(page, force=force)
     with progress() as make:

@@ -85,12 +85,10 @@ def _folder(out: Path | None) -> Path:
     if out is not None:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UsageError(f"{out} exists already. Name another folder, or remove it first.")
-        return _made(out)
-    taken = (Path("admeasure-demo" + (f"-{i}" if i > 1 else "")) for i in range(1, 10_000))
-    return _made(next(folder for folder in taken if not folder.exists()))
-
-
-def _made(folder: Path) -> Path:
+        folder = out
+    else:
+        names = (Path("admeasure-demo" + (f"-{i}" if i > 1 else "")) for i in range(1, 10_000))
+        folder = next(name for name in names if not name.exists())
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

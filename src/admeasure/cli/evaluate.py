@@ -33,7 +33,6 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Errors against the private table. NOT PRIVATE."""
-    from admeasure.cli.history import say_future
     from admeasure.evaluation import NOT_PRIVATE
     from admeasure.sources.address import printable
     from admeasure.verbs.evaluate import evaluate as run_evaluate
@@ -56,8 +55,14 @@ def evaluate(
     banner(NOT_PRIVATE)
     kind = "the model's answers" if found.of_model else printable(target)
     _print(found.errors, kind, found.sampled, rows)
-    if found.future is not None and future is not None:
-        say_future(found.future, future)
+    if found.future is not None:
+        e = found.future
+        say()
+        say(
+            f"future error {e.error:.5f} ({e.confidence:.0%} interval {e.low:.5f} to "
+            f"{e.high:.5f}): the mean largest error of {e.draws:,} queries drawn from {future}, "
+            f"{e.distinct:,} of them different."
+        )
     if found.prediction is not None:
         _print_prediction(found.prediction)
     banner(NOT_PRIVATE)

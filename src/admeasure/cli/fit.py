@@ -7,29 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from admeasure.cli.arguments import (
-    CacheCodes,
-    Certify,
-    Data,
-    Delta,
-    Epsilon,
-    Json,
-    LedgerBook,
-    LedgerDataset,
-    MaxMemory,
-    MaxSeconds,
-    MechanismName,
-    Public,
-    Resume,
-    SchemaPath,
-    Seed,
-    Show,
-    WorkloadText,
-    charge_to,
-    flag,
-    known_options,
-    option,
-)
+from admeasure.cli import arguments
+from admeasure.cli.arguments import charge_to, flag, mechanism_of, option
 from admeasure.errors import DataError, UsageError
 from admeasure.limits import Limits, Watch
 from admeasure.terminal.console import banner, confirm, note, say_json, warn
@@ -38,40 +17,39 @@ from admeasure.terminal.exits import resumable
 if TYPE_CHECKING:
     from admeasure.certificate import Certificate
     from admeasure.release import Release
+    from admeasure.workload import Workload
 
 
 def fit(
     context: typer.Context,
-    data: Data,
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
+    data: arguments.Data,
+    schema: arguments.SchemaPath,
+    workload: arguments.WorkloadText,
+    epsilon: arguments.Epsilon,
     out: Annotated[Path, option("DIR", "The release's folder.", "--out", "-o")],
-    mechanism: MechanismName = None,
-    delta: Delta = 1e-9,
-    public: Public = None,
-    ledger: LedgerBook = None,
-    dataset: LedgerDataset = None,
-    seed: Seed = None,
-    certify: Certify = None,
+    mechanism: arguments.MechanismName = None,
+    delta: arguments.Delta = 1e-9,
+    public: arguments.Public = None,
+    ledger: arguments.LedgerBook = None,
+    dataset: arguments.LedgerDataset = None,
+    seed: arguments.Seed = None,
+    certify: arguments.Certify = None,
     augment: Annotated[
         int | None, option("N", "Add N random queries to a workload that is a history.")
     ] = None,
-    max_memory: MaxMemory = None,
-    max_seconds: MaxSeconds = None,
-    cache_codes: CacheCodes = None,
+    max_memory: arguments.MaxMemory = None,
+    max_seconds: arguments.MaxSeconds = None,
+    cache_codes: arguments.CacheCodes = None,
     *,
-    show_values: Show = False,
-    resume: Resume = False,
+    show_values: arguments.Show = False,
+    resume: arguments.Resume = False,
     profile: Annotated[bool, flag("--profile", "Show where the time went.")] = False,
-    json: Json = False,
+    json: arguments.Json = False,
 ) -> None:
     """Run a mechanism on a private table and write a release.
 
     Options of the mechanism are given in the same way, after DATA: --rounds 20 --measure cells.
     """
-    from admeasure.cli.history import workload_of
-    from admeasure.cli.options import mechanism_of
     from admeasure.release.store import partial_folder
     from admeasure.verbs.fit import fit as run_fit
 
@@ -79,7 +57,7 @@ def fit(
     if data.startswith("-"):
         raise UsageError("DATA comes first, then options.")
     book = charge_to(ledger, dataset)
-    chosen = mechanism_of(mechanism, context.args, known_options(context))
+    chosen = mechanism_of(mechanism, context)
     if show_values:
         _look(data, schema)
     if seed is not None and ledger is None:  # a book refuses it altogether
@@ -87,7 +65,7 @@ def fit(
 
     def run() -> Release:
         with watch.armed():
-            questions = workload_of(workload, schema, augment)
+            questions = workload if augment is None else _augmented(workload, schema, augment)
         try:
             return run_fit(
                 data,
@@ -124,6 +102,19 @@ def fit(
         note("where the time went, in seconds (a step includes the steps it calls):")
         for what, spent in seconds.items():
             note(f"  {what:<22} {spent:9.3f}")
+
+
+def _augmented(text: str, schema_path: Path, count: int) -> Workload:
+    """The workload with `count` random queries added, drawn with a fixed seed: it is public, and a
+    run can be resumed."""
+    from admeasure.schema import Schema
+    from admeasure.workload import parse_workload
+    from admeasure.workload.history import augmented
+
+    if count < 1:
+        raise UsageError(f"--augment must be at least 1; it is {count}.")
+    domain = Schema.load(schema_path).domain
+    return augmented(parse_workload(text, domain), count, domain, seed=0)
 
 
 def _look(data: str, schema: Path) -> None:

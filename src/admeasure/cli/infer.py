@@ -11,7 +11,6 @@ from admeasure.errors import UsageError
 
 if TYPE_CHECKING:
     from admeasure.analyses import Analysis, Inferred, Variable
-    from admeasure.release import Release
 
 
 def infer(
@@ -42,10 +41,48 @@ def infer(
 
     V is a column of numbers or days, or conditions: 1 where a row meets them all, else 0.
     """
+    from admeasure.analyses import infer as inferred
     from admeasure.release import Release
+    from admeasure.terminal.console import banner, say, say_json, say_table
 
     asked = _asked(mean or (), difference, correlation, linear or (), logistic or (), where)
-    _show(Release.load(release), asked, confidence, json=json)
+    loaded = Release.load(release)
+    found = [
+        (kind, one)
+        for kind, analysis in asked
+        for one in inferred(loaded, analysis, confidence=confidence)
+    ]
+    stamp = loaded.certificate.stamp
+    if json:
+        estimates = [{"statistic": kind, **asdict(one)} for kind, one in found]
+        say_json({"stamp": stamp, "confidence": confidence, "estimates": estimates})
+        return
+    banner(stamp)
+    lines = [
+        [kind, _of(one), *map(_shown, (one.value, *one.noise, *one.noise_and_sampling))]
+        for kind, one in found
+    ]
+    titles = ["statistic", "of", "estimate", "table from", "to", "population from", "to"]
+    say_table(titles, lines)
+    say()
+    say(
+        f"At {100 * confidence:g}%. For the table's own value the intervals allow for noise; for "
+        "the population, of which the table's rows are an independent sample, for sampling too. "
+        "They are measured to hold, not proved; those of `admeasure answer` are proved."
+    )
+    widened = dict.fromkeys(f"{kind} {one.name}" for kind, one in found if one.unmeasured)
+    if widened:
+        say(f"Wider, since columns were not measured together: {'; '.join(widened)}.")
+    binned = [
+        f"{kind} {one.name} by {one.inside:.3g} {one.unit}".rstrip()
+        for kind, one in found
+        if one.inside
+    ]
+    if binned:
+        say(
+            "Wider on either side, since nothing says where in their bins values lie, or how that "
+            f"goes together with other columns: {'; '.join(binned)}."
+        )
 
 
 def _asked(
@@ -82,50 +119,6 @@ def _asked(
     if not asked:
         raise UsageError("There is nothing to estimate. Name a statistic, such as --mean COLUMN.")
     return asked
-
-
-def _show(
-    release: Release, asked: Sequence[tuple[str, Analysis]], confidence: float, *, json: bool
-) -> None:
-    from admeasure import analyses
-    from admeasure.terminal.console import banner, say, say_json, say_table
-
-    found = [
-        (kind, one)
-        for kind, analysis in asked
-        for one in analyses.infer(release, analysis, confidence=confidence)
-    ]
-    stamp = release.certificate.stamp
-    if json:
-        estimates = [{"statistic": kind, **asdict(one)} for kind, one in found]
-        say_json({"stamp": stamp, "confidence": confidence, "estimates": estimates})
-        return
-    banner(stamp)
-    lines = [
-        [kind, _of(one), *map(_shown, (one.value, *one.noise, *one.noise_and_sampling))]
-        for kind, one in found
-    ]
-    titles = ["statistic", "of", "estimate", "table from", "to", "population from", "to"]
-    say_table(titles, lines)
-    say()
-    say(
-        f"At {100 * confidence:g}%. For the table's own value the intervals allow for noise; for "
-        "the population, of which the table's rows are an independent sample, for sampling too. "
-        "They are measured to hold, not proved; those of `admeasure answer` are proved."
-    )
-    widened = dict.fromkeys(f"{kind} {one.name}" for kind, one in found if one.unmeasured)
-    if widened:
-        say(f"Wider, since columns were not measured together: {'; '.join(widened)}.")
-    binned = [
-        f"{kind} {one.name} by {one.inside:.3g} {one.unit}".rstrip()
-        for kind, one in found
-        if one.inside
-    ]
-    if binned:
-        say(
-            "Wider on either side, since nothing says where in their bins values lie, or how that "
-            f"goes together with other columns: {'; '.join(binned)}."
-        )
 
 
 def _of(one: Inferred) -> str:

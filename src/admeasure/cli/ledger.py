@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from admeasure.cli.arguments import BookPlace, Dataset, Delta, Epsilon, Json, option
-from admeasure.cli.talking import talking
 from admeasure.errors import BudgetError
 from admeasure.terminal.console import confirm, say, say_json, say_table
 
@@ -19,7 +18,6 @@ ledger = typer.Typer(help="The budget book: what was ever spent on a data set.")
 
 
 @ledger.command("create")
-@talking
 def create(
     file: BookPlace,
     dataset: Dataset,
@@ -42,7 +40,6 @@ def create(
 
 
 @ledger.command("show")
-@talking
 def show(
     file: BookPlace,
     dataset: Annotated[str | None, option("NAME", "Only this one, with its runs.")] = None,
@@ -81,7 +78,6 @@ def show(
 
 
 @ledger.command("verify")
-@talking
 def verify(
     file: BookPlace,
     against: Annotated[str | None, option("COPY", "Compare with a copy of the book.")] = None,
@@ -109,7 +105,6 @@ def verify(
 
 
 @ledger.command("close")
-@talking
 def close(file: BookPlace, dataset: Dataset) -> None:
     """Refuse every further run on a data set, for good."""
     from admeasure.privacy.book import Book

@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admeasure.cli.arguments import (
-    Certify,
-    Delta,
-    Epsilon,
-    Json,
-    MechanismName,
-    Public,
-    SchemaPath,
-    WorkloadText,
-    known_options,
-    option,
-)
+from admeasure.cli import arguments
+from admeasure.cli.arguments import mechanism_of, option
 from admeasure.terminal.console import say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -31,22 +21,21 @@ SHOWN = 40
 
 def plan(
     context: typer.Context,
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
-    delta: Delta = 1e-9,
-    mechanism: MechanismName = None,
+    schema: arguments.SchemaPath,
+    workload: arguments.WorkloadText,
+    epsilon: arguments.Epsilon,
+    delta: arguments.Delta = 1e-9,
+    mechanism: arguments.MechanismName = None,
     rows: Annotated[int | None, option("N", "About how many rows, if public.")] = None,
-    public: Public = None,
-    certify: Certify = None,
+    public: arguments.Public = None,
+    certify: arguments.Certify = None,
     *,
-    json: Json = False,
+    json: arguments.Json = False,
 ) -> None:
     """How the budget would be split, expected error, memory, time. Touches no data.
 
     Options of the mechanism are given in the same way: --rounds 20.
     """
-    from admeasure.cli.options import mechanism_of
     from admeasure.verbs.plan import plan as planned
 
     made = planned(
@@ -54,7 +43,7 @@ def plan(
         workload=workload,
         epsilon=epsilon,
         delta=delta,
-        mechanism=mechanism_of(mechanism, context.args, known_options(context)),
+        mechanism=mechanism_of(mechanism, context),
         rows=rows,
         public=public,
         certify=certify,

@@ -36,17 +36,14 @@ def profiled(work: Callable[[], T]) -> tuple[T, dict[str, float]]:
 def _seconds(stats: dict[Any, tuple[Any, ...]], functions: tuple[tuple[str, str], ...]) -> float:
     total = 0.0
     for (file, _, name), (_, _, _, cumulative, callers) in stats.items():
-        if not any(_in(file, place) and name == wanted for place, wanted in functions):
+        if not _is_one(file, name, functions):
             continue
         # A function that is reached from another of the same step is counted there already.
-        inside = sum(call[3] for (f, _, n), call in callers.items() if _same(f, n, functions))
+        inside = sum(call[3] for (f, _, n), call in callers.items() if _is_one(f, n, functions))
         total += cumulative - inside
     return round(max(0.0, total), 3)
 
 
-def _same(file: str, name: str, functions: tuple[tuple[str, str], ...]) -> bool:
-    return any(_in(file, place) and name == wanted for place, wanted in functions)
-
-
-def _in(file: str, place: str) -> bool:
-    return f"/admeasure/{place}" in PurePath(file).as_posix()
+def _is_one(file: str, name: str, functions: tuple[tuple[str, str], ...]) -> bool:
+    path = PurePath(file).as_posix()
+    return any(f"/admeasure/{place}" in path and name == wanted for place, wanted in functions)

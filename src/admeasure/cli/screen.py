@@ -6,20 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from admeasure.cli.arguments import (
-    Data,
-    Delta,
-    Epsilon,
-    Json,
-    LedgerBook,
-    LedgerDataset,
-    Resume,
-    SchemaPath,
-    Seed,
-    WorkloadText,
-    charge_to,
-    option,
-)
+from admeasure.cli import arguments
+from admeasure.cli.arguments import charge_to, option
 from admeasure.errors import UsageError
 from admeasure.terminal.bars import progress
 from admeasure.terminal.console import banner, say, say_json, say_table, warn
@@ -30,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def screen(
-    data: Data,
+    data: arguments.Data,
     public: Annotated[list[str], option("DATA", "A public table; give one or more.")],
-    schema: SchemaPath,
-    workload: WorkloadText,
-    epsilon: Epsilon,
-    delta: Delta = 1e-9,
+    schema: arguments.SchemaPath,
+    workload: arguments.WorkloadText,
+    epsilon: arguments.Epsilon,
+    delta: arguments.Delta = 1e-9,
     fit_epsilon: Annotated[float, option("E", "The budget of the fit to come.")] = 1.0,
     marginals: Annotated[int, option("N", "Judge on at most so many queries.")] = 256,
     time_limit: Annotated[
@@ -44,16 +32,16 @@ def screen(
             "SECONDS", "Fail where a table takes longer; all is charged then, and nothing released."
         ),
     ] = float("inf"),
-    ledger: LedgerBook = None,
-    dataset: LedgerDataset = None,
-    seed: Seed = None,
+    ledger: arguments.LedgerBook = None,
+    dataset: arguments.LedgerDataset = None,
+    seed: arguments.Seed = None,
     out: Annotated[
         Path | None,
         option("DIR", "Keep the result here; a run can be resumed then.", "--out", "-o"),
     ] = None,
     *,
-    resume: Resume = False,
-    json: Json = False,
+    resume: arguments.Resume = False,
+    json: arguments.Json = False,
 ) -> None:
     """Rank public tables by what a reweighting of them could achieve. Costs EPSILON."""
     from admeasure.release.store import partial_folder

@@ -6,12 +6,10 @@ way; the parser knows them for `--help`, and to refuse a form that there is not.
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -48,21 +46,14 @@ def voice_of(argv: Sequence[str]) -> Voice:
     )
 
 
-def talking(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The verb with both options, which are taken care of already."""
+def _told(*, quiet: QUIET = False, log: LOG = LogForm.TEXT) -> None: ...
 
-    @functools.wraps(verb)
-    def told(*args: Any, quiet: bool = False, log: LogForm = LogForm.TEXT, **given: Any) -> Any:
-        return verb(*args, **given)
 
-    own = inspect.signature(verb, eval_str=True)
-    added = (
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=kind)
-        for name, value, kind in (("quiet", False, QUIET), ("log", LogForm.TEXT, LOG))
-    )
-    hints = get_type_hints(verb, include_extras=True)
-    told.__annotations__ = {**hints, "quiet": QUIET, "log": LOG}
-    told.__signature__ = own.replace(  # pyright: ignore[reportAttributeAccessIssue]
-        parameters=[*own.parameters.values(), *added]
-    )
-    return told
+def talking() -> list[Any]:
+    """Both options as the parser of a verb has them, whose function need not know of them."""
+    verb = typer.Typer(add_completion=False, rich_markup_mode=None)
+    verb.command()(_told)
+    options = typer.main.get_command(verb).params
+    for option in options:
+        option.expose_value = False
+    return options

@@ -7,7 +7,7 @@ holds the table, and what it prints says so.
 from __future__ import annotations
 
 from admeasure.evaluation.errors import NOT_PRIVATE, Errors, Worst, compare
-from admeasure.evaluation.subsampling import Equivalent, Resampling, equivalent_sample
+from admeasure.evaluation.subsampling import Equivalent, Resampling
 
 __all__ = [
     "NOT_PRIVATE",
@@ -16,5 +16,4 @@ __all__ = [
     "Resampling",
     "Worst",
     "compare",
-    "equivalent_sample",
 ]

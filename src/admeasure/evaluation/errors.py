@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -75,9 +74,6 @@ class Errors:
         if self.marginals == self.asked:
             return f"{self.marginals:,} marginals"
         return f"a sample of {self.marginals:,} of {self.asked:,} marginals"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def in_words(self) -> str:

@@ -3,16 +3,13 @@
 Avent and Korolova (2023), Definition 5.3: the future error is the expectation, over queries Q drawn
 from a distribution T_F and over the mechanism, of the largest error of any cell or target of Q, in
 shares of the rows. Estimated by the mean over independent draws, with Student's interval. One
-release is one outcome of the mechanism; give errors of several releases to `pooled` for both
-sources of randomness.
+release is one outcome of the mechanism, and its interval is over draws alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,9 +30,6 @@ class FutureError:
     distinct: int
     confidence: float
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndarray:
     """For each draw the largest error of its query."""
@@ -54,20 +48,15 @@ def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndar
     return np.asarray(found)
 
 
-def future_error(truth: Answers, estimate: Answers, future: Future) -> FutureError:
+def future_error(
+    truth: Answers, estimate: Answers, future: Future, *, confidence: float = 0.95
+) -> FutureError:
     """The future error of one release, or of any synthetic table."""
-    return pooled([largest_errors(truth, estimate, future)], distinct=len(future.counts()))
-
-
-def pooled(runs: Sequence[np.ndarray], *, distinct: int, confidence: float = 0.95) -> FutureError:
-    """Of several independent releases; draws of one release are not taken as independent of each
-    other where there is more than one: the interval is then that of the releases' means."""
-    means = np.array([np.mean(r) for r in runs])
-    sample = means if len(runs) > 1 else np.asarray(runs[0])
-    mean = float(np.mean(means))
-    spread = float(np.std(sample, ddof=1)) / math.sqrt(len(sample))
     from scipy.special import stdtrit  # a fifth of a second to import: who asks for it pays
 
-    wide = float(stdtrit(len(sample) - 1, (1 + confidence) / 2)) * spread
-    draws = sum(len(r) for r in runs)
+    errors = largest_errors(truth, estimate, future)
+    mean, draws = float(np.mean(errors)), len(errors)
+    spread = float(np.std(errors, ddof=1)) / math.sqrt(draws)
+    wide = float(stdtrit(draws - 1, (1 + confidence) / 2)) * spread
+    distinct = len(future.counts())
     return FutureError(mean, max(0.0, mean - wide), mean + wide, draws, distinct, confidence)

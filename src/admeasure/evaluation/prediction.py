@@ -12,8 +12,7 @@ NOT PRIVATE: every number here is computed from true rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from admeasure.extras import need
 from admeasure.queries.query import unknown_column
 from admeasure.schema import Schema
 from admeasure.sources import Source
-from admeasure.sparse import SparseCounts
 
 PART = 10
 """The smaller training set is one in so many of the real rows for training."""
@@ -53,9 +51,6 @@ class Prediction:
     tested_on: int
     commonest: float
     learned: tuple[Learned, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def check_predicted(column: str, schema: Schema) -> None:
@@ -102,7 +97,6 @@ def predict(
 
 def _rows(source: Source, rng: np.random.Generator) -> np.ndarray:
     """The rows of a table as codes, columns in alphabetical order, in random order."""
-    found: SparseCounts
     (found,) = source.sparse([canonical(source.schema.domain.columns)])
     rows = np.repeat(found.codes.astype(np.int64), found.counts, axis=0)
     return rows[rng.permutation(len(rows))]

@@ -36,13 +36,13 @@ class SideBySide:
         return f"{NOT_PRIVATE}\n({named}): L1 distance {self.distance:.4f}"
 
     def _repr_html_(self) -> str:
-        drawn = self._bars() if len(self.columns) == 1 else self._squares()
+        most = max(float(self.true.max()), float(self.released.max()), 1e-12)
+        drawn = self._bars(most) if len(self.columns) == 1 else self._squares(most)
         named = escape(", ".join(self.columns))
         apart = f"<p>({named}): L1 distance {self.distance:.4f}</p>"
         return f"<div>{stamp(NOT_PRIVATE)}{drawn}{apart}</div>"
 
-    def _bars(self) -> str:
-        most = max(float(self.true.max()), float(self.released.max()), 1e-12)
+    def _bars(self, most: float) -> str:
         lines = [
             row(
                 cell(label, "th"),
@@ -54,8 +54,7 @@ class SideBySide:
         ]
         return table((self.columns[0], "table (grey)", "release (blue)", ""), lines)
 
-    def _squares(self) -> str:
-        most = max(float(self.true.max()), float(self.released.max()), 1e-12)
+    def _squares(self, most: float) -> str:
         across = self.labels[1][:ROWS_SHOWN]
         head = (f"{self.columns[0]} \\ {self.columns[1]}", *across, "", *across)
         lines = [

@@ -16,7 +16,8 @@ NOT PRIVATE: every number here is computed from true counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,29 +79,6 @@ class Resampling:
             high *= 2
             if high > LARGEST_SAMPLE:
                 return None
-        low = high // 2  # not enough, or 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if expected(middle) <= error else (middle, high)
-        return Equivalent(high, high / self.rows)
-
-
-def expected_error(counts: np.ndarray, sample: int) -> float:
-    """Theorem 7: the expected L1 error, in shares, of a marginal after resampling K = `sample`.
-
-    >>> round(expected_error(np.array([1, 1]), 1), 6)  # one record: off by half in both cells
-    1.0
-    """
-    resampling = Resampling(int(np.sum(counts)))
-    resampling.add(counts)
-    return resampling.curve()(sample)
-
-
-def equivalent_sample(
-    marginals: Sequence[np.ndarray], error: float, weights: Sequence[float] | None = None
-) -> Equivalent | None:
-    """The sample that is as good as a workload error of `error` on these exact marginals."""
-    resampling = Resampling(int(np.sum(marginals[0])))
-    for counts, weight in zip(marginals, weights or [1.0] * len(marginals), strict=True):
-        resampling.add(counts, weight)
-    return resampling.equivalent(error)
+        # Half as many are not enough, or none.
+        sample = bisect_left(range(high), -error, high // 2 + 1, key=lambda k: -expected(k))
+        return Equivalent(sample, sample / self.rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,14 @@ HALF_NORMAL = math.sqrt(2 / math.pi)
 
 Codes = dict[str, np.ndarray]
 """Rows by column, as codes."""
+
+
+def forbidden(codes: Mapping[str, np.ndarray], zeros: Sequence[Zero]) -> np.ndarray:
+    """Which rows lie in one of these cells."""
+    found = np.zeros(len(next(iter(codes.values()))), dtype=bool)
+    for zero in zeros:
+        found |= zero.mask[tuple(codes[c] for c in zero.columns)]
+    return found
 
 
 class ImpossibleError(UsageError):
@@ -78,16 +86,6 @@ class Model(Sampler, Protocol):
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Everything `load` needs besides the domain, as plain arrays."""
-        ...
-
-
-@runtime_checkable
-class Refits(Model, Protocol):
-    """A model that can be fitted anew without what chose its measurements."""
-
-    def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> Refits:
-        """The model of the same structure that fits other values of what it was fitted to, by the
-        same rule; `options` are those of the mechanism."""
         ...
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain, about, canonical
+from admeasure.domain import Columns, Domain, about
 from admeasure.errors import ReleaseError, ResourceError, SchemaError
 from admeasure.families import Codes, ImpossibleError
 from admeasure.families.rounding import rounded_counts
@@ -67,8 +66,7 @@ class ExplicitModel:
         return [self.total * summed(joints[home[c]], home[c], c) for c in columns]
 
     def project(self, weights: np.ndarray, columns: Columns) -> np.ndarray:
-        drop, order = _axes(columns, self.domain)
-        return weights.sum(axis=drop).transpose(order)
+        return summed(weights, self.domain.columns, columns)
 
     def lifted(self, table: np.ndarray, columns: Columns) -> np.ndarray:
         return lifted(table, columns, self.domain)
@@ -111,20 +109,11 @@ class ExplicitModel:
         return cls(domain, weights, total)
 
 
-@lru_cache(maxsize=4096)
-def _axes(columns: Columns, domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Axes to sum over, and the order of the kept ones that makes them canonical."""
-    kept = [c for c in domain.columns if c in columns]
-    drop = tuple(i for i, c in enumerate(domain.columns) if c not in columns)
-    return drop, tuple(kept.index(c) for c in canonical(columns))
-
-
 def lifted(table: np.ndarray, columns: Columns, domain: Domain) -> np.ndarray:
     """A marginal's array seen as an array over the whole domain (a view)."""
-    _, order = _axes(columns, domain)
-    inverse = np.argsort(order) if order else ()
+    order = [columns.index(c) for c in domain.columns if c in columns]
     shape = tuple(
         n if c in columns else 1 for c, n in zip(domain.columns, domain.levels, strict=True)
     )
-    view = np.transpose(table, inverse).reshape(shape)
+    view = np.transpose(table, order).reshape(shape)
     return np.broadcast_to(view, domain.levels)

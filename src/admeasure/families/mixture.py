@@ -104,7 +104,6 @@ class Game:
         self.queries = list(queries)
         self.total = support.total
         self.records = support.weights.size
-        self._tally = support.records.tally
         self._columns = [q.columns for q in queries]
         self.answers = np.concatenate([np.ravel(a) for a in answers]).astype(np.float64)
         self._ends = np.cumsum([0] + [np.size(a) for a in answers])
@@ -127,7 +126,7 @@ class Game:
             found = np.zeros(self.answers.size)
             found[self.seen] = self._kept @ weights
             return found
-        tables = self._tally.counts(weights, self._columns)
+        tables = self.support.records.counts(weights, self._columns)
         return np.concatenate(
             [np.ravel(q.answer(t)) for q, t in zip(self.queries, tables, strict=True)]
         )
@@ -142,7 +141,7 @@ class Game:
             part = values[self._ends[i] : self._ends[i + 1]].reshape(shape)
             if part.any():
                 spread = query.spread(part, self.support.domain)
-                found += np.ravel(spread)[self._tally.index(query.columns)]
+                found += np.ravel(spread)[self.support.records.index(query.columns)]
         return found
 
     def bound(self, v: np.ndarray) -> float:
@@ -186,10 +185,10 @@ def exact(game: Game) -> Mixture:
 
 def _matrix(game: Game) -> sparse.csr_matrix:
     """q(x) for every seen query and record."""
-    domain, tally, blocks = game.support.domain, game.support.records.tally, []
+    domain, records, blocks = game.support.domain, game.support.records, []
     for query in game.queries:
         cells, shape = domain.cells(query.columns), domain.shape(query.columns)
-        places = (tally.index(query.columns), np.arange(game.records))
+        places = (records.index(query.columns), np.arange(game.records))
         cell_of = sparse.csr_matrix((np.ones(game.records), places), (cells, game.records))
         if not isinstance(query, Marginal):
             units = np.eye(cells).reshape(cells, *shape)

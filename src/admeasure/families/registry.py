@@ -25,7 +25,7 @@ MODELS: Late[Loads] = Late(
     "admeasure.families",
     {
         "answers": "answers.AnswersModel",
-        "box": "products.box.BoxModel",
+        "box": "products.family.BoxModel",
         "explicit": "explicit.ExplicitModel",
         "graphical": "graphical.family.GraphicalModel",
         "network": "network.family.NetworkModel",

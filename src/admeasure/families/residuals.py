@@ -18,19 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, combinations
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, subsets
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal, Residual
 
 
 def inside(domain: Domain, columns: Columns) -> Iterator[Columns]:
     """The sets whose residuals make up a marginal, the empty one first."""
-    varied = [c for c in columns if domain[c] > 1]
-    return chain.from_iterable(combinations(varied, size) for size in range(len(varied) + 1))
+    yield ()
+    yield from subsets(tuple(c for c in columns if domain[c] > 1))
 
 
 def cell_share(domain: Domain, part: Columns, whole: Columns) -> float:

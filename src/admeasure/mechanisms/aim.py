@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from admeasure.domain import Domain, canonical
+from admeasure.domain import canonical
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
-from admeasure.loop import adaptive_measurements
+from admeasure.loop import all_rounds
 from admeasure.measurement import Measurement
 from admeasure.parts.annealing import Annealing
 from admeasure.planning import forecast
@@ -23,9 +23,7 @@ from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
-from admeasure.workload import Workload
 
 AGAIN = "the chosen marginals once more, together"
 
@@ -55,11 +53,11 @@ class Aim:
     def __post_init__(self) -> None:
         _ = self._annealing  # refuses options out of range
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self._annealing.check(domain, workload, zeros)
+    def check(self, task: Task) -> None:
+        self._annealing.check(task)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        return self._annealing.needs(domain)
+    def needs(self, task: Task) -> float:
+        return self._annealing.needs(task)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
         return self._annealing.divide(task, budget)
@@ -67,27 +65,24 @@ class Aim:
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         return self._annealing.plan(task, budget, rows)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, budget = curator.domain, curator.budget
-        division = self._annealing.divide(Task.of(curator, workload, zeros), budget)
-        schedule = self._annealing.schedule(domain, budget)
-        weights = closure_weights(workload)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        budget = curator.budget
+        division = self._annealing.divide(task, budget)
+        schedule = self._annealing.schedule(task.domain, budget)
+        weights = closure_weights(task.workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
 
         curator.expect(list(weights))  # what the rounds may look at, in one pass over the table
         family = self._annealing.family
-        log = list(curator.measure(one_way, division.total(ONE_WAY)))
-        model = family.update(family.init(domain, zeros), log)
+        log = curator.measure(one_way, division.total(ONE_WAY))
+        model = family.update(family.init(task.domain, task.zeros), log)
         selector = ExpectedImprovement(family, weights, kept=self.final_pass)
-        rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
-        for done in rounds:
-            log += done.answers
-            model = done.after
+        model, log = all_rounds(curator, task.workload, family, selector, schedule, model, log)
 
         again = self._again(curator, log)
         model = family.polished(model, [*log, *again])
         selections = selector.evidence(log, model)
-        notes = forecast.unmeasured(domain, workload)
+        notes = forecast.unmeasured(task)
         return Outcome(model, len(log) - len(one_way), selections, notes)
 
     def _again(self, curator: Curator, log: Sequence[Measurement]) -> Sequence[Measurement]:

@@ -31,7 +31,6 @@ counted by the noisy one-way marginals.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import fmean, median
@@ -53,7 +52,6 @@ from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schema import Zero
 from admeasure.selectors.improvement import ExpectedImprovement, Penalty, even_weights
 from admeasure.workload import Workload
 
@@ -175,11 +173,11 @@ class AimPlus:
             known = ", ".join(get_args(HandsOver))
             raise UsageError(f"aim-plus: hand-over is one of {known}; it is {self.hand_over!r}.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self._annealing(MOST_MEASURED, batch_of(domain)).check(domain, workload, zeros)
+    def check(self, task: Task) -> None:
+        self._annealing(MOST_MEASURED, batch_of(task.domain)).check(task)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        return self._annealing(MOST_MEASURED, batch_of(domain)).needs(domain)
+    def needs(self, task: Task) -> float:
+        return self._annealing(MOST_MEASURED, batch_of(task.domain)).needs(task)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
         return self._planned(task, budget, rows).divide(task, budget)
@@ -199,8 +197,8 @@ class AimPlus:
             notes=(*plan.notes, hand_over.MAY.format(seconds=seconds)),
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, budget, task = curator.domain, curator.budget, Task.of(curator, workload, zeros)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        domain, workload, budget = task.domain, task.workload, curator.budget
         annealing = self._planned(task, budget, None)
         weights = even_weights(workload)
         one_way = [Marginal(r) for r in weights if len(r) == 1]
@@ -209,7 +207,7 @@ class AimPlus:
         family = annealing.family
         singles = annealing.divide(task, budget).total(ONE_WAY)
         log = list(curator.measure(one_way, singles))
-        model = family.update(family.init(domain, zeros), log)
+        model = family.update(family.init(domain, task.zeros), log)
         look = self._look(task, budget, model.total)
         annealing = self._planned(task, budget, model.total)
         division = annealing.divide(task, budget)
@@ -223,7 +221,9 @@ class AimPlus:
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         together = batch == 1
         stretches = Stretches(curator, workload, model, log, together=together) if keep else None
+        made = 0
         for done in rounds:
+            made += 1
             log += done.answers
             model = done.after
             if stretches and stretches.ended(done, log):
@@ -233,18 +233,17 @@ class AimPlus:
                 break
 
         most = division.total(ROUNDS) * (1 - Fraction(annealing.alpha))
-        notes = forecast.unmeasured(domain, workload)
-        chosen = len(log) - len(one_way)
+        notes = forecast.unmeasured(task)
         if watch and watch.due(model, curator.remaining, keep * 0):
             log = [*watch.looked, *watch.measured(curator), *log]
             mixture = handed_over(model, log)
             selections = selector.evidence(log, mixture, most)
-            return Outcome(mixture, chosen, selections, (*notes, watch.note))
+            return Outcome(mixture, made, selections, (*notes, watch.note))
         looked = watch.looked if watch else ()
         log = [*(m for m in looked if model.holds(m.query.columns)), *log]
         last = final_pass.again(curator, workload, model, log)
         model = family.polished(model, [*log, *last])
-        return Outcome(model, chosen, selector.evidence(log, model, most), notes)
+        return Outcome(model, made, selector.evidence(log, model, most), notes)
 
     def _look(self, task: Task, budget: Cost, rows: float) -> hand_over.Look | None:
         allowed = {"wide": len(task.domain) > ONE_BY_ONE, "always": True, "never": False}

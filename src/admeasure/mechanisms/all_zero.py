@@ -6,18 +6,14 @@ close to nothing, saying nothing is hard to beat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.domain import Domain
 from admeasure.families.answers import AnswersModel
 from admeasure.planning.division import Division, Task
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -28,10 +24,10 @@ class AllZero:
     summary: ClassVar[str] = "answers zero to everything and spends nothing; a baseline"
     makes_rows: ClassVar[bool] = False
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         """Serves every workload."""
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         return 0.0
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
@@ -40,5 +36,5 @@ class AllZero:
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         return Plan((), "0", 1.0, 0.0, 0.0, ("Every answer is zero; nothing is measured.",))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=0)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        return Outcome(AnswersModel(task.domain, 0.0, {}, {}), rounds=0)

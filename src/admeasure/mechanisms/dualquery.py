@@ -36,23 +36,13 @@ from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.parts.oracle import Solver
 from admeasure.parts.records import FindsRecords, Record, answers, completed, model_of
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    Division,
-    Item,
-    Task,
-    assumed,
-    believed_rows,
-    count_rows,
-    counting,
-    precision,
-)
+from admeasure.planning import counting
+from admeasure.planning.division import ASSUMED_ROWS, Division, Item, Task, assumed, precision
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
-from admeasure.schema import Zero
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
@@ -83,7 +73,7 @@ class DualQuery(FindsRecords):
             raise UsageError("dualquery: eta and seconds must be positive.")
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        counted, left = counting(task.unit, budget)
+        counted, left = counting.divide(task.unit, budget)
         shares = _shares(left, self._rounds(left, rows, task.unit))
         sampled = (
             Item(_samples_of(t), share / self.samples, times=self.samples)
@@ -94,36 +84,36 @@ class DualQuery(FindsRecords):
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        _, left = counting(task.unit, budget)
+        _, left = counting.divide(task.unit, budget)
         rounds = self._rounds(left, rows or ASSUMED_ROWS, task.unit)
         cells = sum(task.domain.cells(c) for c in task.workload.marginals())
         seconds = rounds * (0.2 + self.samples * cells * 2e-7)
         notes = assumed(rows or self.rounds)
         return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds, notes)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        total = believed_rows(count_rows(curator))
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
-        rounds = self._rounds(curator.remaining, total, curator.unit)
-        oracle = self.oracle(curator.domain, zeros)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        total = counting.believed(counting.rows(curator))
+        division = self.divide(task, curator.budget, total)
+        rounds = self._rounds(curator.remaining, total, task.unit)
+        oracle = self.oracle(task)
         rng = np.random.default_rng(0)  # for what costs nothing and tells nothing
         found: list[Record] = []
         limited, notes = 0, []
         for t in range(1, rounds + 1):
-            sampled = self._sample(curator, workload, found, total, division, rng)
+            sampled = self._sample(curator, task.workload, found, total, division, rng)
             best = oracle.best(Counter(sampled), rng=rng)
             if best is None:
                 notes.append(self.ended(t))
                 break
             limited += not best.proved
-            found.append(completed(best.codes, curator.domain, rng))
+            found.append(completed(best.codes, task.domain, rng))
         if not found:
             raise ResourceError(
                 f"dualquery: the solver found no record in {self.seconds:g} seconds. Nothing but "
                 "the number of rows was charged. Raise --seconds."
             )
         notes += self.limit_notes(limited, len(found))
-        return Outcome(model_of(found, curator.domain, total), len(found), notes=tuple(notes))
+        return Outcome(model_of(found, task.domain, total), len(found), notes=tuple(notes))
 
     def _sample(
         self,

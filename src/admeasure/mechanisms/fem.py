@@ -30,25 +30,14 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.parts.oracle import Found, Oracle, Solver
 from admeasure.parts.records import FindsRecords, Record, answers, completed, model_of, uniform
 from admeasure.parts.reweighting import MOST_ROUNDS, balanced_rounds
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    SELECTION,
-    Division,
-    Item,
-    Task,
-    assumed,
-    believed_rows,
-    count_rows,
-    counting,
-)
+from admeasure.planning import counting
+from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Division, Item, Task, assumed
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.signed import SignedError
 from admeasure.queries import Query
-from admeasure.schema import Zero
 from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 FIRST = 100
 """Records drawn uniformly that the first round is compared with."""
@@ -84,7 +73,7 @@ class Fem(FindsRecords):
             raise UsageError("fem: seconds must be positive.")
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        counted, left = counting(task.unit, budget)
+        counted, left = counting.divide(task.unit, budget)
         rounds = self._rounds(left, rows, task.unit)
         return Division((*counted, Item(SELECTION, left / rounds, times=rounds)))
 
@@ -92,27 +81,27 @@ class Fem(FindsRecords):
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
         rounds = division[SELECTION].times
         cells = sum(task.domain.cells(c) for c in task.workload.marginals())
-        oracle = self.oracle(task.domain, ())
+        oracle = self.oracle(task)
         call = 4e-9 * task.domain.cells() if oracle.engine == "enumeration" else 0.05
         seconds = rounds * (0.02 + self._samples(oracle) * call / self.threads)
         notes = assumed(rows or self.rounds)
         return Plan(division.items, str(rounds), None, cells * 64 / 2**20, seconds, notes)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain = curator.domain
-        total = believed_rows(count_rows(curator))
-        each = self.divide(Task.of(curator, workload, zeros), curator.budget, total)[SELECTION]
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        domain = task.domain
+        total = counting.believed(counting.rows(curator))
+        each = self.divide(task, curator.budget, total)[SELECTION]
         rounds = each.times
-        oracle = self.oracle(domain, zeros)
+        oracle = self.oracle(task)
         rng = np.random.default_rng(0)  # for perturbations, which protect nothing
-        drawn = [uniform(domain, zeros, rng) for _ in range(FIRST)]
+        drawn = [uniform(domain, task.zeros, rng) for _ in range(FIRST)]
         last: list[Record] = [r for r in drawn if r is not None] or [_first(oracle, rng)]
         chosen: list[Query] = []
         found: list[list[Record]] = []
         calls, limited, notes, done = 0, 0, [], 0
         for t in range(1, rounds + 1):
-            score = SignedError(answers(model_of(last, domain, total), workload))
-            chosen.append(curator.choose(score, workload.queries, each.cost))
+            score = SignedError(answers(model_of(last, domain, total), task.workload))
+            chosen.append(curator.choose(score, task.workload.queries, each.cost))
             solved = self._solve(oracle, chosen, rounds, rng)
             records = [completed(s.codes, domain, rng) for s in solved if s is not None]
             calls += len(solved)

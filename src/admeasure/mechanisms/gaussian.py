@@ -14,14 +14,13 @@ cost is charged. The rest of the budget stays unspent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns
 from admeasure.errors import WorkloadError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
@@ -32,8 +31,6 @@ from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 EXACT = 1e-6
 """The variance that stands for that of a public number."""
@@ -53,22 +50,24 @@ class Gaussian:
     summary: ClassVar[str] = "noise on every marginal of the workload; answers only, no rows"
     makes_rows: ClassVar[bool] = False
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         """Serves every workload of marginals and thresholds whose tables can be counted."""
-        room.check_listed(workload, self.name)
-        if self.measure == "cells" and any(q.at_least < len(q.columns) for q in workload.targets):
+        room.check_listed(task.workload, self.name)
+        if self.measure == "cells" and any(
+            q.at_least < len(q.columns) for q in task.workload.targets
+        ):
             raise WorkloadError(
                 f"{self.name}: measure = cells answers counts of marginals, and thresholds would "
                 "be sums of many. Leave them out, or use measure = marginals."
             )
-        room.check_counted(domain, workload.marginals(), self.name)
+        room.check_counted(task.domain, task.workload.marginals(), self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """Noisy answers, measured and projected, and their record; the steps of one of them."""
-        return room.megabytes(domain, workload.marginals(), each=20, largest=40)
+        return room.megabytes(task.domain, task.workload.marginals(), each=20, largest=40)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        domain, unit, shares = task.domain, task.unit, _shares(task.domain, task.workload)
+        domain, unit, shares = task.domain, task.unit, _shares(task)
         parts = [
             (f"marginal of {', '.join(c)}", s, Marginal(c).sensitivity(domain, unit).l2_squared)
             for c, s in shares.items()
@@ -81,24 +80,20 @@ class Gaussian:
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         items = self.divide(task, budget, rows or ASSUMED_ROWS).items
-        sizes = [task.domain.cells(c) for c in _shares(task.domain, task.workload)]
+        sizes = [task.domain.cells(c) for c in _shares(task)]
         error = None
         if rows:
-            l1 = [
-                HALF_NORMAL * (item.sigma or 0.0) * n / rows
-                for item, n in zip(items, sizes, strict=True)
-            ]
+            noise = [item.noise for item in items]
+            l1 = [HALF_NORMAL * s * n / rows for s, n in zip(noise, sizes, strict=True)]
             error = sum(min(2.0, e) for e in l1) / len(l1)
-        cells = sum(sizes)
-        megabytes = forecast.process_megabytes(task.domain, rows)
-        megabytes += self.needs(task.domain, task.workload)
+        megabytes = forecast.process_megabytes(task.domain, rows) + self.needs(task)
         counting = 4e-9 * (rows or ASSUMED_ROWS)
-        seconds = 0.1 + cells * 3e-7 + len(items) * (3e-4 + counting)
+        seconds = 0.1 + sum(sizes) * 3e-7 + len(items) * (3e-4 + counting)
         return Plan(items, "1", error, megabytes, seconds)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
-        queries = [Marginal(c) for c in _shares(curator.domain, workload)]
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        division = self.divide(task, curator.remaining, ASSUMED_ROWS)
+        queries = [Marginal(c) for c in _shares(task)]
         shares = [item.cost.ratio(curator.budget) for item in division.items]
         log = curator.measure(queries, curator.budget * sum(shares), shares)
         total = believed_total(log)
@@ -106,13 +101,13 @@ class Gaussian:
         variances = {m.query.columns: m.sigma**2 for m in log}
         if self.measure == "marginals":
             tables = {columns: to_simplex(values, total) for columns, values in tables.items()}
-        elif curator.unit.rows_are_public:
+        elif task.unit.rows_are_public:
             total = float(curator.rows(curator.remaining).values)
             tables[()], variances[()] = np.asarray(total), EXACT
-        return Outcome(AnswersModel(curator.domain, total, tables, variances), rounds=1)
+        return Outcome(AnswersModel(task.domain, total, tables, variances), rounds=1)
 
 
-def _shares(domain: Domain, workload: Workload) -> dict[Columns, Fraction]:
+def _shares(task: Task) -> dict[Columns, Fraction]:
     """(c_r n_r)^(2/3) for each marginal that some query of the workload needs."""
-    weights = workload.weights_by_columns()
-    return {c: Fraction((w * domain.cells(c)) ** (2 / 3)) for c, w in weights.items()}
+    weights = task.workload.weights_by_columns()
+    return {c: Fraction((w * task.domain.cells(c)) ** (2 / 3)) for c, w in weights.items()}

@@ -14,15 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from admeasure.domain import Domain
 from admeasure.parts.generator import NetworkMechanism
 from admeasure.planning.division import Task
-from admeasure.planning.mechanism import Outcome, Plan
+from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
 from admeasure.queries import Predicate
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -40,11 +36,11 @@ class Gem(NetworkMechanism):
         """The mechanism with a user's predicates."""
         return replace(self, predicates=predicates)
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self.check_network(domain, workload)
+    def check(self, task: Task) -> None:
+        self.check_network(task)
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         return self.planned(task, budget, rows)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return self.trained(curator, workload, zeros)
+    def begun(self, task: Task) -> tuple[None, Sequence[str]]:
+        return None, ()

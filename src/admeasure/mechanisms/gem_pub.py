@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns
 from admeasure.errors import DataError, UsageError
+from admeasure.families.network.family import start
 from admeasure.families.network.generator import Generator
 from admeasure.families.products.tensor import Layout
 from admeasure.parts.generator import NetworkMechanism, check_memory
 from admeasure.planning.division import Task
-from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
+from admeasure.planning.mechanism import NOT_AN_OPTION, Plan, at_least_one
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
 from admeasure.workload import Workload
@@ -60,22 +60,22 @@ class GemPub(NetworkMechanism):
     def with_public(self, public: PublicTable) -> Self:
         return replace(self, public=public)
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self.check_network(domain, workload)
+    def check(self, task: Task) -> None:
+        self.check_network(task)
         if self.generator is not None:
             if self.public is not None:
                 raise UsageError(
                     "gem-pub takes a public table or a stored generator, not both. Leave one out."
                 )
-            check_memory(self.name, Generator.load(self.generator, domain).size, domain)
+            check_memory(self.name, Generator.load(self.generator, task.domain).size, task.domain)
             return
         if self.public is None:
             raise UsageError(
                 "gem-pub needs a public table or a pretrained generator. Give --public DATA or "
                 "--generator FILE (in Python: public=…), or use gem, which needs neither."
             )
-        self.public.check(domain, zeros)
-        self._queries(workload)
+        self.public.check(task.domain, task.zeros)
+        self._queries(task.workload)
         if self.save_generator is not None and not Path(self.save_generator).parent.is_dir():
             raise UsageError(
                 f"The folder of {self.save_generator} does not exist. Name another place."
@@ -86,38 +86,30 @@ class GemPub(NetworkMechanism):
         notes = (*(self.public.notes if self.public is not None else ()), *made.notes)
         return replace(made, seconds=made.seconds + 0.04 * self.pretrain_steps, notes=notes)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain = curator.domain
+    def begun(self, task: Task) -> tuple[Generator, Sequence[str]]:
         if self.generator is not None:
-            network = Generator.load(self.generator, domain)
+            network = Generator.load(self.generator, task.domain)
             digest = hashlib.sha256(Path(self.generator).read_bytes()).hexdigest()
-            notes: tuple[str, ...] = (f"Started from the stored generator of sha256 {digest}.",)
-        else:
-            assert self.public is not None
-            network, notes = self.pretrained(workload, zeros), self.public.check(domain, zeros)
-            if self.save_generator is not None:
-                network.save(self.save_generator, domain)
-        return self.trained(curator, workload, zeros, pretrained=network, notes=notes)
+            return network, (f"Started from the stored generator of sha256 {digest}.",)
+        assert self.public is not None
+        network = self.pretrained(task.workload, task.zeros)
+        if self.save_generator is not None:
+            network.save(self.save_generator, task.domain)
+        return network, self.public.check(task.domain, task.zeros)
 
     def pretrained(self, workload: Workload, zeros: Sequence[Zero] = ()) -> Generator:
         """The network fitted to the public table, which its `save` stores for another run. Built
         from public data only."""
-        from admeasure.families.network.family import start
         from admeasure.families.network.pretraining import fitted
-        from admeasure.families.support import Records, SupportModel
 
         if self.public is None:
             raise UsageError("gem-pub: there is no public table to pretrain on. Give public=….")
         table, domain = self.public, self.public.domain
-        keep = table.possible(zeros)
-        common = Domain.of({c: domain[c] for c in table.held})
-        kept = {c: codes[keep] for c, codes in table.codes.items()}
-        shares = table.shares[keep] / table.shares[keep].sum()
-        believed = SupportModel(Records(kept, common), shares, float(table.rows))
-        size = self.size(domain)
+        believed, size = table.start(float(table.rows), zeros), self.size(domain)
         first = start(Generator.first(Layout.of(domain), size), domain, float(table.rows), zeros)
-        how = replace(self.training(), steps=self.pretrain_steps, least=0, decay=False)
-        how = replace(how, learning_rate=self.learning_rate or PRETRAINING_RATE, patience=25)
+        rate = self.learning_rate or PRETRAINING_RATE
+        how = replace(self.training(), steps=self.pretrain_steps, least=0, patience=25)
+        how = replace(how, learning_rate=rate)
         made = fitted(first, believed, self._queries(workload), table.rows, how)
         if not made.sound:
             raise DataError(

@@ -5,20 +5,16 @@ All one-way marginals are measured with the same noise; the model is their produ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.domain import Domain
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Task, evenly
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -34,34 +30,30 @@ class Independent:
     summary: ClassVar[str] = "every column by itself; fast, and blind to dependence"
     measures_all_columns: ClassVar[bool] = True
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(shrink=self.shrink).init(domain, zeros)
+    def check(self, task: Task) -> None:
+        GraphicalFamily(shrink=self.shrink).init(task.domain, task.zeros)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
-        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+    def needs(self, task: Task) -> float:
+        return room.of_columns(task.domain)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        each = budget / len(task.domain)
-        sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
-        return Division((Item(ONE_WAY, each, sigma, len(task.domain)),))
+        return Division((evenly(ONE_WAY, task.unit, budget, len(task.domain)),))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         (one_way,) = self.divide(task, budget, rows or ASSUMED_ROWS).items
-        assert one_way.sigma is not None
         return forecast.graphical(
             (one_way,),
-            task.domain,
-            task.workload,
+            task,
             rows,
-            sigma_last=one_way.sigma,
+            sigma_last=one_way.noise,
             rounds="1",
             max_megabytes=1.0,
             seconds=0.1 + len(task.domain) * (0.001 + 2e-8 * (rows or ASSUMED_ROWS)),
             cells=sum(task.domain.levels),
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         family = GraphicalFamily(shrink=self.shrink)
-        one_way = [Marginal((column,)) for column in curator.domain.columns]
+        one_way = [Marginal((column,)) for column in task.domain.columns]
         log = curator.measure(one_way, curator.remaining)
-        return Outcome(family.polished(family.init(curator.domain, zeros), log), rounds=1)
+        return Outcome(family.polished(family.init(task.domain, task.zeros), log), rounds=1)

@@ -14,32 +14,21 @@ is refused where that has more than `MAX_CELLS` cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from admeasure.domain import Domain, about
+from admeasure.domain import about
 from admeasure.errors import ResourceError, UsageError
 from admeasure.parts.reweighting import needed
-from admeasure.planning import room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    Division,
-    Item,
-    Task,
-    believed_rows,
-    count_rows,
-    counting,
-)
+from admeasure.planning import counting, room
+from admeasure.planning.division import ASSUMED_ROWS, Division, Item, Task
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.regression import Regression, one_hot
 from admeasure.public.table import PublicTable
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 COEFFICIENTS = "coefficients of the regression"
 MAX_CELLS = 1 << 23
@@ -68,20 +57,21 @@ class JiElkan:
     def with_public(self, public: PublicTable) -> Self:
         return replace(self, public=public)
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        needed(self.public, self.name).check(domain, zeros)
-        if domain.cells() > MAX_CELLS:
+    def check(self, task: Task) -> None:
+        needed(self.public, self.name).check(task.domain, task.zeros)
+        cells = task.domain.cells()
+        if cells > MAX_CELLS:
             raise ResourceError(
-                f"ji-elkan counts whole records, and the domain has {about(domain.cells())} of "
-                f"them; {about(MAX_CELLS)} is its limit. Use pmw-pub, or fewer columns."
+                f"ji-elkan counts whole records, and the domain has {about(cells)} of them; "
+                f"{about(MAX_CELLS)} is its limit. Use pmw-pub, or fewer columns."
             )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The counts of all records."""
-        return room.megabytes(domain, [domain.columns], each=2 * room.COUNTS)
+        return room.megabytes(task.domain, [task.domain.columns], each=2 * room.COUNTS)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        counted, left = counting(task.unit, budget)
+        counted, left = counting.divide(task.unit, budget)
         return Division((*counted, Item(COEFFICIENTS, left)))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
@@ -89,14 +79,14 @@ class JiElkan:
         cells = task.domain.cells()
         return Plan(items, "1", None, cells * 8 / 2**20, 1 + cells * 1e-7)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         public = needed(self.public, self.name)
-        notes = public.check(curator.domain, zeros)
-        total = believed_rows(count_rows(curator))
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
-        start = public.start(total, zeros, self.initial)
-        regression = Regression(start, self.strength * total, curator.unit)
+        notes = public.check(task.domain, task.zeros)
+        total = counting.believed(counting.rows(curator))
+        division = self.divide(task, curator.budget, total)
+        start = public.start(total, task.zeros, self.initial)
+        regression = Regression(start, self.strength * total, task.unit)
         noisy = curator.statistic(regression, division.total(COEFFICIENTS))
-        exponent = one_hot(start.records.codes, curator.domain) @ (noisy.values / regression.grid)
+        exponent = one_hot(start.records.codes, task.domain) @ (noisy.values / regression.grid)
         weights = start.weights * np.exp(exponent - exponent.max())
         return Outcome(start.reweighted(weights / weights.sum()), rounds=1, notes=notes)

@@ -19,17 +19,16 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
-from admeasure.loop import Budget, adaptive_measurements
+from admeasure.loop import Budget, all_rounds
 from admeasure.parts.rare_levels import with_rare_levels
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task, evenly
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.workload import Workload
 
 THIRD = Fraction(1, 3)
@@ -59,22 +58,22 @@ class Mst:
     summary: ClassVar[str] = "one-way marginals and a spanning tree of dependent pairs"
     measures_all_columns: ClassVar[bool] = True
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
-        model = family.init(domain, zeros)
-        pairs = sorted(self._pairs(domain), key=domain.cells)
-        if len(domain) > 1 and not family.fitting(model, pairs[:1], 1.0):
+        model = family.init(task.domain, task.zeros)
+        pairs = sorted(self._pairs(task.domain), key=task.domain.cells)
+        if len(task.domain) > 1 and not family.fitting(model, pairs[:1], 1.0):
             raise ResourceError(
                 f"mst: no pair of columns fits a model of {self.max_megabytes:g} MB. Raise "
                 "--max-megabytes, give columns fewer bins, or use independent."
             )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The answers of all pairs at once, and the smallest model with one for each column."""
-        pairs = self._pairs(domain)
-        held = room.megabytes(domain, pairs, each=room.COUNTS)
+        pairs = self._pairs(task.domain)
+        held = room.megabytes(task.domain, pairs, each=room.COUNTS)
         if pairs:
-            smallest, *others = sorted(domain.levels)
+            smallest, *others = sorted(task.domain.levels)
             for cells, times in ((smallest * sum(others), TREE), (smallest * others[-1], LARGEST)):
                 held += times * min(self.max_megabytes, room.COUNTS * cells / MEGABYTE)
         return held
@@ -84,19 +83,14 @@ class Mst:
         return room.pairs(domain, self.max_megabytes * MEGABYTE / room.COUNTS)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        l2_squared, edges = task.unit.rows_changed * task.unit.max_rows, len(task.domain) - 1
-        one_way = budget * (THIRD if edges else 1) / len(task.domain)
-        first = Item(ONE_WAY, one_way, one_way.sigma(l2_squared), len(task.domain))
+        unit, edges, third = task.unit, len(task.domain) - 1, budget * THIRD
         if not edges:
-            return Division((first,))
-        each = budget * THIRD / edges
-        pairs = Item(PAIRS, each, each.sigma(l2_squared), edges)
-        return Division((first, Item(EDGES, each, times=edges), pairs))
+            return Division((evenly(ONE_WAY, unit, budget, 1),))
+        columns, pairs = evenly(ONE_WAY, unit, third, edges + 1), evenly(PAIRS, unit, third, edges)
+        return Division((columns, Item(EDGES, third / edges, times=edges), pairs))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         items = self.divide(task, budget, rows or ASSUMED_ROWS).items
-        sigma = items[-1].sigma
-        assert sigma is not None
         columns = len(task.domain)
         pairs = columns * (columns - 1) // 2
         cells = (sum(task.domain.levels) ** 2 - sum(n**2 for n in task.domain.levels)) // 2
@@ -104,30 +98,25 @@ class Mst:
         seconds = 0.1 + pairs * (2e-5 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
         return forecast.graphical(
             items,
-            task.domain,
-            task.workload,
+            task,
             rows,
-            sigma_last=sigma,
+            sigma_last=items[-1].noise,
             rounds="1",
             max_megabytes=1.0,
             seconds=seconds,
             cells=cells,
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
-        one_way = [Marginal((column,)) for column in curator.domain.columns]
-        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
-        log = list(curator.measure(one_way, division.total(ONE_WAY)))
-        model = family.update(family.init(curator.domain, zeros), log)
+        one_way = [Marginal((column,)) for column in task.domain.columns]
+        division = self.divide(task, curator.remaining, ASSUMED_ROWS)
+        log = curator.measure(one_way, division.total(ONE_WAY))
+        model = family.update(family.init(task.domain, task.zeros), log)
         if len(one_way) > 1:
             schedule = Even(division.total(EDGES), division.total(PAIRS))
-            tree = SpanningTree(family, self._pairs(curator.domain))
-            for done in adaptive_measurements(
-                curator, workload, family, tree, schedule, model, log
-            ):
-                log += done.answers
-                model = done.after
+            tree = SpanningTree(family, self._pairs(task.domain))
+            model, log = all_rounds(curator, task.workload, family, tree, schedule, model, log)
         model = family.polished(model, log)
         if self.rare > 0 and self.shrink == "no":
             model = with_rare_levels(model, log, self.rare)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
-from admeasure.parts.reweighting import Loop, Measure, OnCells, Output, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
-from admeasure.planning.mechanism import Plan, at_least_one
-from admeasure.privacy.cost import Cost
+from admeasure.parts.reweighting import Measure, OnCells, Output
+from admeasure.planning.division import Task
+from admeasure.planning.mechanism import at_least_one
 from admeasure.selectors.worst import Law
 
 
@@ -41,20 +40,14 @@ class Mwem(OnCells):
 
     name: ClassVar[str] = "mwem"
     summary: ClassVar[str] = "a number for every cell of a small domain, by multiplicative weights"
+    pace: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         at_least_one(self, "rounds", "passes")
 
-    @property
-    def loop(self) -> Loop:
-        return Loop(self.rounds, self.measure, self.select, self.output, pace=1.0)
-
-    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
-        division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        rounds = division[SELECTION].times
+    def effort(self, task: Task, rounds: int) -> float:
         used = 1 if self.reuse == "none" else rounds / 2
-        steps = len(task.workload.marginals()) / 8 + used * self.passes
-        return plan_of(division, task.domain.cells(), steps, assumed(rows or self.rounds))
+        return len(task.workload.marginals()) / 8 + used * self.passes
 
     def family(self, first: Reweighted) -> MultiplicativeWeights:
         return MultiplicativeWeights(self.reuse, self.passes)

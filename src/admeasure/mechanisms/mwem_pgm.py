@@ -11,28 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.domain import Domain
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel, Shrink
 from admeasure.limits import MEGABYTE
-from admeasure.loop import Budget, adaptive_measurements
-from admeasure.planning import forecast, room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    MEASUREMENT,
-    SELECTION,
-    Division,
-    Task,
-    believed_rows,
-    count_rows,
-    halved_rounds,
-)
+from admeasure.loop import Budget, all_rounds
+from admeasure.planning import counting, forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, MEASUREMENT, SELECTION, Division, Task
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Query
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.selectors.worst import worst_marginal
 from admeasure.workload import Workload
 
@@ -58,10 +47,11 @@ class MwemPgm:
     def __post_init__(self) -> None:
         at_least_one(self, "rounds")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
-        model = family.init(domain, zeros)
-        ordered = sorted(workload.marginals(), key=domain.cells)  # the first ones fit, if any
+        model = family.init(task.domain, task.zeros)
+        marginals = task.workload.marginals()
+        ordered = sorted(marginals, key=task.domain.cells)  # the first ones fit, if any
         parts = (ordered[i : i + AT_A_TIME] for i in range(0, len(ordered), AT_A_TIME))
         if not any(family.fitting(model, part, 1.0) for part in parts):
             raise ResourceError(
@@ -69,46 +59,38 @@ class MwemPgm:
                 "Raise --max-megabytes, or use aim, which answers large ones from smaller ones."
             )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The model's answers to all marginals that fit are compared at once."""
         most = self.max_megabytes * MEGABYTE / room.COUNTS
-        offered = [r for r in workload.marginals() if domain.cells(r) <= most]
-        return room.megabytes(domain, offered, each=room.COUNTS)
+        offered = [r for r in task.workload.marginals() if task.domain.cells(r) <= most]
+        return room.megabytes(task.domain, offered, each=room.COUNTS)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        return halved_rounds(task, budget, self.rounds or len(task.domain))
+        return counting.halved_rounds(task, budget, self.rounds or len(task.domain))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
         measured = division[MEASUREMENT]
-        assert measured.sigma is not None
         return forecast.graphical(
             division.items,
-            task.domain,
-            task.workload,
+            task,
             rows,
-            sigma_last=measured.sigma,
+            sigma_last=measured.noise,
             rounds=str(measured.times),
             max_megabytes=self.max_megabytes,
             rates=forecast.FEW_FITS,
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
-        log = [count_rows(curator)]
-        division = self.divide(
-            Task.of(curator, workload, zeros), curator.budget, believed_rows(log[0])
-        )
-        model = family.update(family.init(curator.domain, zeros), log)
+        log = [counting.rows(curator)]
+        division = self.divide(task, curator.budget, counting.believed(log[0]))
+        model = family.update(family.init(task.domain, task.zeros), log)
         schedule = Even(division[SELECTION].cost, division[MEASUREMENT].cost)
         selector = _Fitting(family)
-        for done in adaptive_measurements(
-            curator, workload, family, selector, schedule, model, log
-        ):
-            log += done.answers
-            model = done.after
-        notes = forecast.unmeasured(curator.domain, workload)
-        return Outcome(family.polished(model, log), division[SELECTION].times, notes=notes)
+        model, log = all_rounds(curator, task.workload, family, selector, schedule, model, log)
+        notes = forecast.unmeasured(task)
+        return Outcome(family.polished(model, log), division[MEASUREMENT].times, notes=notes)
 
 
 @dataclass(frozen=True)

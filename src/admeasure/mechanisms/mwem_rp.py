@@ -10,13 +10,11 @@ whole, half of the round's budget for each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.domain import Domain
 from admeasure.families.products.tensor import check_query_size
-from admeasure.loop import adaptive_measurements
+from admeasure.loop import all_rounds
 from admeasure.parts.relaxed_projection import (
     check_fitted,
     check_rows,
@@ -25,24 +23,13 @@ from admeasure.parts.relaxed_projection import (
     fitted_rows,
     product_rows,
 )
-from admeasure.planning import forecast, room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    MEASUREMENT,
-    SELECTION,
-    Division,
-    Task,
-    believed_rows,
-    count_rows,
-    halved_rounds,
-)
+from admeasure.planning import counting, forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, MEASUREMENT, SELECTION, Division, Task
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.selectors.worst import WorstMarginal
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -64,22 +51,22 @@ class MwemRp:
         at_least_one(self, "rounds", "product_rows", "steps")
         check_rows(self.name, self.product_rows)
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check_fitted(self.name, workload)
-        check_query_size(workload.queries, domain, self.name)
+    def check(self, task: Task) -> None:
+        check_fitted(self.name, task.workload)
+        check_query_size(task.workload.queries, task.domain, self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The rows, their gradient and what Adam remembers of it; the answers to all marginals,
         which are compared at once."""
-        rows = product_rows(self.product_rows, domain)
-        answers = room.megabytes(domain, workload.marginals(), each=20, largest=40)
-        return fitted_megabytes(domain, rows) + answers
+        rows = product_rows(self.product_rows, task.domain)
+        answers = room.megabytes(task.domain, task.workload.marginals(), each=20, largest=40)
+        return fitted_megabytes(task.domain, rows) + answers
 
     def start_libraries(self) -> None:
         room.start_jax(self.name)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        return halved_rounds(task, budget, self.rounds or len(task.domain))
+        return counting.halved_rounds(task, budget, self.rounds or len(task.domain))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
@@ -87,19 +74,16 @@ class MwemRp:
         cells = sum(task.domain.cells(c) for c in task.workload.marginals())
         size = product_rows(self.product_rows, task.domain)
         seconds = expected_seconds(task.domain, rounds, cells, size)
-        needs = self.needs(task.domain, task.workload)
+        needs = self.needs(task)
         return Plan(division.items, str(rounds), None, needs, seconds)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         family = fitted_rows("sparsemax", 0.03, self.steps)
-        total = believed_rows(count_rows(curator))
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
-        rows = product_rows(self.product_rows, curator.domain)
-        model = family.init(curator.domain, total, rows, zeros)
+        total = counting.believed(counting.rows(curator))
+        division = self.divide(task, curator.budget, total)
+        rows = product_rows(self.product_rows, task.domain)
+        model = family.init(task.domain, total, rows, task.zeros)
         schedule = Even(division[SELECTION].cost, division[MEASUREMENT].cost)
-        for done in adaptive_measurements(
-            curator, workload, family, WorstMarginal(), schedule, model
-        ):
-            model = done.after
-        notes = forecast.unmeasured(curator.domain, workload)
-        return Outcome(model, division[SELECTION].times, notes=notes)
+        model, _ = all_rounds(curator, task.workload, family, WorstMarginal(), schedule, model)
+        notes = forecast.unmeasured(task)
+        return Outcome(model, division[MEASUREMENT].times, notes=notes)

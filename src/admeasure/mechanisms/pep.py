@@ -13,30 +13,38 @@ from admeasure.errors import UsageError
 from admeasure.families import Family
 from admeasure.families.entropy_projection import EntropyProjection, ExactProjection
 from admeasure.families.reweighting import W
-from admeasure.parts.reweighting import Loop, Measure, OnCells, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
-from admeasure.planning.mechanism import Plan, at_least_one
-from admeasure.privacy.cost import Cost
+from admeasure.parts.reweighting import Measure, OnCells, Reweighting
+from admeasure.planning.division import Task
+from admeasure.planning.mechanism import at_least_one
 from admeasure.selectors.worst import Law
 
 Solver = Literal["projection", "dual"]
 Begin = Literal["last", "start"]
 
 
-def projection(start: W, solver: Solver, steps: int, gamma: float, begin: Begin) -> Family[W]:
-    """The update that the options name."""
-    if solver == "dual":
-        return ExactProjection(start, gamma)
-    return EntropyProjection(start, steps, gamma, begin)
+class Projecting(Reweighting):
+    """What `pep` and `pep-pub` have in common: the update, as their options name it."""
 
+    steps: int
+    gamma: float
+    begin: Begin
+    solver: Solver
 
-def check_gamma(name: str, gamma: float) -> None:
-    if not 0 <= gamma < 1:
-        raise UsageError(f"{name}: gamma is a share, at least 0 and below 1; it is {gamma}.")
+    def __post_init__(self) -> None:
+        at_least_one(self, "rounds", "steps")
+        if not 0 <= self.gamma < 1:
+            raise UsageError(
+                f"{self.name}: gamma is a share, at least 0 and below 1; it is {self.gamma}."
+            )
+
+    def family(self, first: W) -> Family[W]:
+        if self.solver == "dual":
+            return ExactProjection(first, self.gamma)
+        return EntropyProjection(first, self.steps, self.gamma, self.begin)
 
 
 @dataclass(frozen=True)
-class Pep(OnCells):
+class Pep(Projecting, OnCells):
     """An explicit distribution over a small domain, by entropy projection.
 
     `rounds`: T; None takes a number from the budget and the noisy number of rows.
@@ -58,20 +66,6 @@ class Pep(OnCells):
     name: ClassVar[str] = "pep"
     summary: ClassVar[str] = "a number for every cell of a small domain, by entropy projection"
 
-    def __post_init__(self) -> None:
-        at_least_one(self, "rounds", "steps")
-        check_gamma(self.name, self.gamma)
-
-    @property
-    def loop(self) -> Loop:
-        return Loop(self.rounds, self.measure, self.select)
-
-    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
-        division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        rounds = division[SELECTION].times
+    def effort(self, task: Task, rounds: int) -> float:
         used = 0.1 if self.measure == "cells" else 1.0
-        steps = len(task.workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)
-        return plan_of(division, task.domain.cells(), steps, assumed(rows or self.rounds))
-
-    def family(self, first: W) -> Family[W]:
-        return projection(first, self.solver, self.steps, self.gamma, self.begin)
+        return len(task.workload.marginals()) / 8 + self.steps * (1 + used * rounds / 2)

@@ -6,20 +6,17 @@ that each round projects is the public table's own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from admeasure.families import Family
-from admeasure.families.reweighting import W
-from admeasure.mechanisms.pep import Begin, Solver, check_gamma, projection
-from admeasure.parts.reweighting import Loop, OnPublicRecords, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
-from admeasure.planning.mechanism import Plan, at_least_one
-from admeasure.privacy.cost import Cost
+from admeasure.mechanisms.pep import Begin, Projecting, Solver
+from admeasure.parts.reweighting import OnPublicRecords
+from admeasure.planning.division import Division, Task
 
 
 @dataclass(frozen=True)
-class PepPub(OnPublicRecords):
+class PepPub(Projecting, OnPublicRecords):
     """A weight for each record of a public table; the options are those of `pep` and `pmw-pub`."""
 
     steps: int = 25
@@ -30,21 +27,8 @@ class PepPub(OnPublicRecords):
     name: ClassVar[str] = "pep-pub"
     summary: ClassVar[str] = "a public table's records, reweighted by entropy projection"
 
-    def __post_init__(self) -> None:
-        at_least_one(self, "rounds", "steps")
-        check_gamma(self.name, self.gamma)
+    def effort(self, task: Task, rounds: int) -> float:
+        return len(task.workload.marginals()) + self.steps * (1 + rounds / 20)
 
-    @property
-    def loop(self) -> Loop:
-        return Loop(self.rounds, self.measure, self.select)
-
-    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
-        public = self.table
-        division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        rounds = division[SELECTION].times
-        steps = len(task.workload.marginals()) + self.steps * (1 + rounds / 20)
-        notes = (*public.notes, *assumed(rows or self.rounds))
-        return plan_of(division, public.records, steps, notes)
-
-    def family(self, first: W) -> Family[W]:
-        return projection(first, self.solver, self.steps, self.gamma, self.begin)
+    def foreseen(self, task: Task, division: Division, rows: int | None) -> Sequence[str]:
+        return self.table.notes

@@ -8,14 +8,14 @@ the table (`admeasure screen`), however large the budget is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from admeasure.families.reweighting import MultiplicativeWeights, Reweighted
-from admeasure.parts.reweighting import Loop, OnPublicRecords, Output, bound_note, plan_of
-from admeasure.planning.division import ASSUMED_ROWS, SELECTION, Task, assumed
-from admeasure.planning.mechanism import Plan, at_least_one
-from admeasure.privacy.cost import Cost
+from admeasure.parts.reweighting import OnPublicRecords, Output, bound_note
+from admeasure.planning.division import Division, Task
+from admeasure.planning.mechanism import at_least_one
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,12 @@ class PmwPub(OnPublicRecords):
     def __post_init__(self) -> None:
         at_least_one(self, "rounds", "passes")
 
-    @property
-    def loop(self) -> Loop:
-        return Loop(self.rounds, self.measure, self.select, self.output)
+    def effort(self, task: Task, rounds: int) -> float:
+        used = 1 if self.reuse == "none" else rounds / 8
+        return (len(task.workload.marginals()) + used) * self.passes
 
-    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
-        public = self.table
-        division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        rounds = division[SELECTION].times
-        steps = len(task.workload.marginals()) + (1 if self.reuse == "none" else rounds / 8)
-        facts = public, task.domain, task.workload, task.unit
-        note = bound_note(*facts, division, rows, self.initial)
-        notes = (*public.notes, note, *assumed(rows or self.rounds))
-        return plan_of(division, public.records, steps * self.passes, notes)
+    def foreseen(self, task: Task, division: Division, rows: int | None) -> Sequence[str]:
+        return *self.table.notes, bound_note(self.table, task, division, rows, self.initial)
 
     def family(self, first: Reweighted) -> MultiplicativeWeights:
         return MultiplicativeWeights(self.reuse, self.passes)

@@ -30,24 +30,15 @@ from admeasure.families.graphical.family import (
     GraphicalModel,
     Shrink,
 )
-from admeasure.loop import Budget, adaptive_measurements
-from admeasure.planning import forecast, room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    Division,
-    Item,
-    Task,
-    believed_rows,
-    count_rows,
-    counting,
-)
+from admeasure.loop import Budget, all_rounds
+from admeasure.planning import counting, forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, Division, Item, Task, evenly
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.scores.dependence import Dependence
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.workload import Workload
 
 SELECT_SHARE = Fraction(3, 10)
@@ -95,32 +86,28 @@ class PrivBayes:
         if self.estimate == "conditionals" and self.shrink != "no":
             raise UsageError("privbayes: estimate = conditionals fits nothing; leave shrink out.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(self.max_megabytes, self.shrink).init(domain, zeros)
+    def check(self, task: Task) -> None:
+        GraphicalFamily(self.max_megabytes, self.shrink).init(task.domain, task.zeros)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The one-way marginals; joints are chosen among what fits."""
-        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+        return room.of_columns(task.domain)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        (counted, left), d = counting(task.unit, budget), len(task.domain)
+        (counted, left), d = counting.divide(task.unit, budget), len(task.domain)
         select = left * SELECT_SHARE if d > 1 else left * 0  # one column: nothing to choose
-        each = (left - select) / d
-        joints = Item(JOINTS, each, each.sigma(task.unit.rows_changed * task.unit.max_rows), d)
         chosen = (Item(PARENTS, select / (d - 1), times=d - 1),) if d > 1 else ()
-        return Division((*counted, *chosen, joints))
+        return Division((*counted, *chosen, evenly(JOINTS, task.unit, left - select, d)))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
-        sigma = division[JOINTS].sigma
-        assert sigma is not None
+        sigma = division[JOINTS].noise
         n, d = float(rows or ASSUMED_ROWS), len(task.domain)
         scored, counted, cells = self._looks(task.domain, n / (self.usefulness * sigma))
         seconds = 0.1 + 6e-4 * d**2 + 6e-5 * scored + 9e-9 * n * counted
         made = forecast.graphical(
             division.items,
-            task.domain,
-            task.workload,
+            task,
             rows,
             sigma_last=sigma,
             rounds="1",
@@ -155,20 +142,16 @@ class PrivBayes:
             more = float(useful.mean())
         return int(scored), int(counted), int(cells)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         family = GraphicalFamily(self.max_megabytes, self.shrink)
-        log = [count_rows(curator)]
-        division = self.divide(
-            Task.of(curator, workload, zeros), curator.budget, believed_rows(log[0])
-        )
-        model = family.update(family.init(curator.domain, zeros), log)
+        log = [counting.rows(curator)]
+        division = self.divide(task, curator.budget, counting.believed(log[0]))
+        model = family.update(family.init(task.domain, task.zeros), log)
         plain = self.estimate == "conditionals"
         fit = ConditionalFamily(self.max_megabytes) if plain else family
         schedule = Even(division.total(PARENTS), division.total(JOINTS))
         selector = Network(family, self.degree, self.usefulness)
-        for done in adaptive_measurements(curator, workload, fit, selector, schedule, model, log):
-            log += done.answers
-            model = done.after
+        model, log = all_rounds(curator, task.workload, fit, selector, schedule, model, log)
         return Outcome(model if plain else family.polished(model, log), rounds=1)
 
 
@@ -184,7 +167,7 @@ class Network:
         self, curator: Curator, workload: Workload, model: GraphicalModel, budget: Budget
     ) -> Sequence[Query]:
         domain = curator.domain
-        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        l2_squared = curator.unit.marginal_l2_squared
         sigma = (budget.measure / len(domain)).sigma(l2_squared)
         most_cells = model.total / (self.usefulness * sigma)
         # The first column is free to choose; the one with the most levels needs no parents.

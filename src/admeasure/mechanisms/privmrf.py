@@ -29,19 +29,10 @@ from typing import ClassVar
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import UsageError
 from admeasure.families.graphical.family import GraphicalFamily, GraphicalModel
-from admeasure.loop import Budget, adaptive_measurements
+from admeasure.loop import Budget, all_rounds
 from admeasure.parts.attribute_graph import drawn, first_marginals, useful_subsets
-from admeasure.planning import forecast, room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    ONE_WAY,
-    Division,
-    Item,
-    Task,
-    believed_rows,
-    count_rows,
-    counting,
-)
+from admeasure.planning import counting, forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task, evenly
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -49,7 +40,6 @@ from admeasure.privacy.independence import IndependenceErrors
 from admeasure.privacy.scores.whole import MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.workload import Workload
 
 TENTH = Fraction(1, 10)
@@ -77,22 +67,21 @@ class PrivMrf:
         if not self.usefulness > 0:
             raise UsageError(f"privmrf: usefulness must be positive; it is {self.usefulness}.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        GraphicalFamily(self.max_megabytes).init(domain, zeros)
-        room.check_counted(domain, [(c,) for c in domain.columns], self.name)
+    def check(self, task: Task) -> None:
+        GraphicalFamily(self.max_megabytes).init(task.domain, task.zeros)
+        room.check_counted(task.domain, [(c,) for c in task.domain.columns], self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The one-way marginals and the largest pair; others are chosen among what fits."""
-        alone = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
-        return alone + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=40)
+        pairs = room.pairs(task.domain, PAIR_CELLS)
+        largest = room.megabytes(task.domain, pairs, each=0, largest=40)
+        return room.of_columns(task.domain) + largest
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        counted, left = counting(task.unit, budget)
+        counted, left = counting.divide(task.unit, budget)
         pairs, steps, _ = room.pairs(task.domain, PAIR_CELLS), *_later(task.domain)
         if not pairs:
-            each = left / len(task.domain)
-            sigma = each.sigma(task.unit.rows_changed * task.unit.max_rows)
-            return Division((*counted, Item(ONE_WAY, each, sigma, len(task.domain))))
+            return Division((*counted, evenly(ONE_WAY, task.unit, left, len(task.domain))))
         looked = left * TENTH
         noise = looked.sigma(IndependenceErrors(pairs).l2_squared(task.unit))
         choices = Item(CHOICES, left * TENTH / steps, times=steps)
@@ -106,21 +95,20 @@ class PrivMrf:
         last = division.items[-1].cost / measured
         return forecast.graphical(
             division.items,
-            task.domain,
-            task.workload,
+            task,
             rows,
-            sigma_last=last.sigma(task.unit.rows_changed * task.unit.max_rows),
+            sigma_last=last.sigma(task.unit.marginal_l2_squared),
             rounds=str(steps),
             max_megabytes=self.max_megabytes,
         )
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, unit = curator.domain, curator.unit
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        domain, unit = task.domain, task.unit
         family = GraphicalFamily(self.max_megabytes)
-        log = [count_rows(curator)]
-        total = believed_rows(log[0])
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
-        model = family.update(family.init(domain, zeros), log)
+        log = [counting.rows(curator)]
+        total = counting.believed(log[0])
+        division = self.divide(task, curator.budget, total)
+        model = family.update(family.init(domain, task.zeros), log)
         pairs, (steps, later) = room.pairs(domain, PAIR_CELLS), _later(domain)
         if not pairs:
             log += curator.measure(
@@ -131,7 +119,7 @@ class PrivMrf:
         scores = {p: max(0.0, v / (2 * total)) for p, v in zip(pairs, noisy.values, strict=True)}
         cliques = attribute_graph(scores, family, model)
         each = division[MARGINALS].cost / (len(domain) + steps * later)
-        sigma = each.sigma(unit.rows_changed * unit.max_rows)
+        sigma = each.sigma(unit.marginal_l2_squared)
         useful = total / (self.usefulness * sigma)
         first = first_marginals(cliques, scores, domain, useful)
         part = division[MARGINALS].cost / (len(first) + steps * later)
@@ -139,11 +127,7 @@ class PrivMrf:
         model = family.update(model, log)
         selector = InsideCliques(family, useful_subsets(cliques, domain, useful), later, {*first})
         schedule = Even(division[CHOICES].cost, part * later)
-        for done in adaptive_measurements(
-            curator, workload, family, selector, schedule, model, log
-        ):
-            log += done.answers
-            model = done.after
+        model, log = all_rounds(curator, task.workload, family, selector, schedule, model, log)
         return Outcome(family.polished(model, log), rounds=steps)
 
 

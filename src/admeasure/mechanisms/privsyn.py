@@ -29,21 +29,20 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError
-from admeasure.families import HALF_NORMAL
-from admeasure.families.support import Records, SupportModel
-from admeasure.measurement import Measurement
+from admeasure.families import HALF_NORMAL, forbidden
+from admeasure.families.support import SupportModel
+from admeasure.measurement import Measurement, believed_total
 from admeasure.parts.consistency import consistent
 from admeasure.parts.gradual_update import Codes, synthesised
-from admeasure.parts.records import uniform
-from admeasure.planning import room
-from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task
+from admeasure.parts.records import empirical, uniform
+from admeasure.planning import counting, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, Division, Item, Task, evenly
 from admeasure.planning.mechanism import Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.independence import IndependenceErrors
 from admeasure.queries import Marginal
 from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 TENTH = Fraction(1, 10)
 PAIRS, CHOSEN = "how far pairs are from independent, together", "chosen marginals, together"
@@ -70,38 +69,38 @@ class PrivSyn:
     def __post_init__(self) -> None:
         at_least_one(self, "iterations")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        room.check_counted(domain, [(c,) for c in domain.columns], self.name)
+    def check(self, task: Task) -> None:
+        room.check_counted(task.domain, [(c,) for c in task.domain.columns], self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The records and the largest table with the steps on it; pairs are read one by one."""
-        found = room.megabytes(domain, [(c,) for c in domain.columns], each=40)
-        return found + room.megabytes(domain, room.pairs(domain, PAIR_CELLS), each=0, largest=80)
+        pairs = room.pairs(task.domain, PAIR_CELLS)
+        largest = room.megabytes(task.domain, pairs, each=0, largest=80)
+        return room.of_columns(task.domain) + largest
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
         pairs, d = room.pairs(task.domain, PAIR_CELLS), len(task.domain)
-        each = budget * (TENTH if pairs else 1) / d
-        first = Item(ONE_WAY, each, each.sigma(task.unit.rows_changed * task.unit.max_rows), d)
         if not pairs:
-            return Division((first,))
+            return Division((evenly(ONE_WAY, task.unit, budget, d),))
         share = budget * TENTH
         looked = Item(PAIRS, share, share.sigma(IndependenceErrors(pairs).l2_squared(task.unit)))
-        return Division((looked, first, Item(CHOSEN, budget * (1 - 2 * TENTH))))
+        one_way = evenly(ONE_WAY, task.unit, share, d)
+        return Division((looked, one_way, Item(CHOSEN, budget * (1 - 2 * TENTH))))
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
         records = _records(float(rows or ASSUMED_ROWS))
         seconds = 1.0 + self.iterations * len(task.domain) * records * 1e-6
-        return Plan(division.items, "1", None, self.needs(task.domain, task.workload), seconds)
+        return Plan(division.items, "1", None, self.needs(task), seconds)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain, unit = curator.domain, curator.unit
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, ASSUMED_ROWS)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        domain, unit = task.domain, task.unit
+        division = self.divide(task, curator.budget, ASSUMED_ROWS)
         pairs = room.pairs(domain, PAIR_CELLS)
         chosen: list[Columns] = []
         if pairs:
             noisy = curator.statistic(IndependenceErrors(pairs), division[PAIRS].cost)
-            scale = division[CHOSEN].cost.sigma(unit.rows_changed * unit.max_rows)
+            scale = division[CHOSEN].cost.sigma(unit.marginal_l2_squared)
             picked = selected(dict(zip(pairs, noisy.values, strict=True)), domain, scale)
             chosen = combined(picked, domain)
         one_way = [Marginal((c,)) for c in domain.columns]
@@ -111,20 +110,18 @@ class PrivSyn:
             asked = [Marginal(c) for c in chosen]
             log += curator.measure(asked, division[CHOSEN].cost, shares)
         rows = curator.rows(0) if unit.rows_are_public else None
-        total = _total(log) if rows is None else max(1.0, float(rows.values))
-        return Outcome(self._model(log, domain, total, zeros), rounds=1)
+        total = believed_total(log) if rows is None else counting.believed(rows)
+        return Outcome(self._model(log, task, total), rounds=1)
 
-    def _model(
-        self, log: Sequence[Measurement], domain: Domain, total: float, zeros: Sequence[Zero]
-    ) -> SupportModel:
+    def _model(self, log: Sequence[Measurement], task: Task, total: float) -> SupportModel:
         values = {m.query.columns: m.values for m in log}
         variances = {m.query.columns: m.sigma**2 for m in log}
-        tables = consistent(values, variances, total, zeros)
+        tables = consistent(values, variances, total, task.zeros)
         alone = {c: t for c, t in tables.items() if len(c) == 1}
         held = {column for c in tables if len(c) > 1 for column in c}
         targets = {c: t for c, t in tables.items() if len(c) > 1 or not held.issuperset(c)}
-        made = synthesised(targets, alone, domain, _records(total), self.iterations)
-        return _followed(made, domain, total, zeros)
+        made = synthesised(targets, alone, task.domain, _records(total), self.iterations)
+        return _followed(made, task.domain, total, task.zeros)
 
 
 def selected(distances: Mapping[Columns, float], domain: Domain, sigma: float) -> list[Columns]:
@@ -181,19 +178,10 @@ def _records(total: float) -> int:
     return int(min(max(total, LEAST_RECORDS), MOST_RECORDS))
 
 
-def _total(log: Sequence[Measurement]) -> float:
-    """The number of rows: the mean of the measured marginals' sums by their precision."""
-    weights = [1 / (m.values.size * m.sigma**2) for m in log]
-    return max(1.0, float(np.average([m.values.sum() for m in log], weights=weights)))
-
-
 def _followed(codes: Codes, domain: Domain, total: float, zeros: Sequence[Zero]) -> SupportModel:
     """The records' empirical distribution, without those that cannot occur."""
     rows = np.stack([codes[c] for c in domain.columns], axis=1)
-    good = np.ones(len(rows), bool)
-    for zero in zeros:
-        good &= ~zero.mask[tuple(codes[c] for c in zero.columns)]
-    rows = rows[good]
+    rows = rows[~forbidden(codes, zeros)]
     if not len(rows):
         record = uniform(domain, zeros, np.random.default_rng(0))
         if record is None:
@@ -201,6 +189,4 @@ def _followed(codes: Codes, domain: Domain, total: float, zeros: Sequence[Zero])
                 "privsyn: no record was found that avoids every [[zero]]. Narrow one."
             )
         rows = np.array([[record[c] for c in domain.columns]])
-    distinct, times = np.unique(rows, axis=0, return_counts=True)
-    kept = dict(zip(domain.columns, distinct.T.astype(np.uint16), strict=True))
-    return SupportModel(Records(kept, domain), times / len(rows), total)
+    return empirical(rows, domain, total)

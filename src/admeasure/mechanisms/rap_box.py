@@ -10,12 +10,10 @@ are given; here they are clipped in the choice of queries too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from admeasure.families.products.family import FitOptions, ProductFamily
 from admeasure.parts.relaxed_projection import Projection
-
-if TYPE_CHECKING:
-    from admeasure.families.products.box import BoxFamily
 
 FALLING = 1e-6
 """A fit goes on while 25 steps lower the loss by this part: from a random start most rows hardly
@@ -32,9 +30,6 @@ class RapBox(Projection):
     summary: ClassVar[str] = "rap as first published, with rows in a box; answers only, no rows"
     makes_rows: ClassVar[bool] = False
 
-    def family(self) -> BoxFamily:
-        from admeasure.families.products.box import BoxFamily
-        from admeasure.families.products.optimise import FitOptions
-
+    def family(self) -> ProductFamily:
         rate = self.learning_rate or 0.001
-        return BoxFamily(FitOptions("box", rate, self.steps, tolerance=FALLING, floor=0.0))
+        return ProductFamily(FitOptions("box", rate, self.steps, tolerance=FALLING, floor=0.0))

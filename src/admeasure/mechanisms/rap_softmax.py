@@ -7,12 +7,10 @@ to raise one level is to lower the others. Everything else is as in `rap`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from admeasure.families.products.family import ProductFamily
 from admeasure.parts.relaxed_projection import Projection, fitted_rows
-
-if TYPE_CHECKING:
-    from admeasure.families.products.family import ProductFamily
 
 
 @dataclass(frozen=True)

@@ -23,26 +23,22 @@ pair of rows that moves it most (`Residual.sensitivity`), which is more than the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain, about
+from admeasure.domain import Columns, about
 from admeasure.errors import ResourceError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.answers import AnswersModel, to_simplex
 from admeasure.families.residuals import Residuals, cell_share, inside, query_of
 from admeasure.planning import forecast, room
-from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Item, Task, by_shares
+from admeasure.planning.division import ASSUMED_ROWS, ROWS, Division, Task, by_shares
 from admeasure.planning.mechanism import Outcome, Plan
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
-from admeasure.schema import Zero
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 MOST_CELLS = 2**24
 """Of one marginal: noise on a residual is as many times larger, and its scale has a largest."""
@@ -71,11 +67,12 @@ class ResidualPlanner:
     summary: ClassVar[str] = "noise on residuals, optimal for marginals; answers only, no rows"
     makes_rows: ClassVar[bool] = False
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         """Serves every workload of marginals and thresholds with tables that are not too large."""
-        room.check_listed(workload, self.name)
-        room.check_counted(domain, workload.marginals(), self.name)
-        for columns in workload.marginals():
+        domain, marginals = task.domain, task.workload.marginals()
+        room.check_listed(task.workload, self.name)
+        room.check_counted(domain, marginals, self.name)
+        for columns in marginals:
             if domain.cells(columns) > MOST_CELLS:
                 raise ResourceError(
                     f"{self.name}: the marginal of {', '.join(columns)} has "
@@ -83,7 +80,7 @@ class ResidualPlanner:
                     f"{about(MOST_CELLS)}. Leave it out, or use gaussian."
                 )
         found: set[Columns] = set()
-        for columns in workload.marginals():
+        for columns in marginals:
             for part in inside(domain, columns):
                 found.add(part)
                 if len(found) > MOST_RESIDUALS:
@@ -92,43 +89,53 @@ class ResidualPlanner:
                         "Leave marginals out, or use gaussian."
                     )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """Noisy residuals and their record, the answers; the steps of one of them."""
-        marginals = workload.marginals()
-        parts = list({part for columns in marginals for part in inside(domain, columns)})
-        measured = room.megabytes(domain, parts, each=20)
-        return measured + room.megabytes(domain, marginals, each=8, largest=48)
+        marginals = task.workload.marginals()
+        parts = list({part for columns in marginals for part in inside(task.domain, columns)})
+        measured = room.megabytes(task.domain, parts, each=20)
+        return measured + room.megabytes(task.domain, marginals, each=8, largest=48)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        makeup = Makeup.of(task.domain, task.workload)
-        return _divided(makeup, self.objective, task.domain, task.unit, budget)
+        return self._divided(Makeup.of(task), task, budget)
 
     def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
-        makeup = Makeup.of(task.domain, task.workload)
-        items = _divided(makeup, self.objective, task.domain, task.unit, budget).items
+        makeup = Makeup.of(task)
+        items = self._divided(makeup, task, budget).items
         error = None
         if rows:
-            scales = np.sqrt(makeup.variances(_noise(task.domain, makeup, items))) * makeup.cells
+            parts = zip(items, map(task.domain.cells, makeup.parts), strict=True)
+            noise = np.array([(item.noise / cells) ** 2 for item, cells in parts])  # in rows
+            scales = np.sqrt(makeup.variances(noise)) * makeup.cells
             error = float(np.minimum(2.0, HALF_NORMAL * scales / rows).mean())
-        cells = sum(task.domain.cells(part) for part in makeup.parts)
-        megabytes = forecast.process_megabytes(task.domain, rows)
-        megabytes += self.needs(task.domain, task.workload)
+        cells = sum(map(task.domain.cells, makeup.parts))
+        megabytes = forecast.process_megabytes(task.domain, rows) + self.needs(task)
         counting = 4e-9 * (rows or ASSUMED_ROWS)
         seconds = 0.1 + cells * 3e-7 + len(items) * (4.5e-4 + counting)
         return Plan(items, "1", error, megabytes, seconds)
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        domain = curator.domain
-        division = self.divide(Task.of(curator, workload, zeros), curator.remaining, ASSUMED_ROWS)
-        queries = [query_of(part) for part in Makeup.of(domain, workload).parts]
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        domain, makeup = task.domain, Makeup.of(task)
+        division = self._divided(makeup, task, curator.remaining)
+        queries = [query_of(part) for part in makeup.parts]
         shares = [item.cost.ratio(curator.budget) for item in division.items]
         residuals = Residuals.of(domain, curator.measure(queries, curator.budget, shares))
-        tables = {columns: residuals.table(columns) for columns in workload.marginals()}
+        tables = {columns: residuals.table(columns) for columns in task.workload.marginals()}
         variances = {columns: residuals.variance(columns) for columns in tables}
         total = max(1.0, float(residuals.table(())))
         if self.answers == "nonnegative":
             tables = {columns: to_simplex(table, total) for columns, table in tables.items()}
         return Outcome(AnswersModel(domain, total, tables, variances), rounds=1)
+
+    def _divided(self, makeup: Makeup, task: Task, budget: Cost) -> Division:
+        """What each residual gets."""
+        parts = makeup.parts
+        l2_squared = [query_of(p).sensitivity(task.domain, task.unit).l2_squared for p in parts]
+        cells = map(task.domain.cells, parts)
+        prices = np.array([l2 / n**2 for l2, n in zip(l2_squared, cells, strict=True)])
+        shares = [Fraction(share) for share in makeup.shares(self.objective, prices).tolist()]
+        names = [f"residual of {', '.join(p)}" if p else ROWS for p in parts]
+        return by_shares(budget, list(zip(names, shares, l2_squared, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +152,9 @@ class Makeup:
     share: np.ndarray
 
     @classmethod
-    def of(cls, domain: Domain, workload: Workload) -> Makeup:
-        wholes = workload.marginals()
-        weights = workload.weights_by_columns()
+    def of(cls, task: Task) -> Makeup:
+        domain, wholes = task.domain, task.workload.marginals()
+        weights = task.workload.weights_by_columns()
         pairs = [(i, part) for i, whole in enumerate(wholes) for part in inside(domain, whole)]
         parts = sorted({part for _, part in pairs}, key=lambda part: (len(part), part))
         places = {part: i for i, part in enumerate(parts)}
@@ -190,26 +197,3 @@ class Makeup:
             mu = mu * seen
             mu /= mu.sum()
         return mu
-
-
-def _divided(
-    makeup: Makeup, objective: Literal["sum", "max"], domain: Domain, unit: Unit, budget: Cost
-) -> Division:
-    """What each residual gets."""
-    l2_squared = [query_of(p).sensitivity(domain, unit).l2_squared for p in makeup.parts]
-    prices = np.array(
-        [l2 / domain.cells(p) ** 2 for p, l2 in zip(makeup.parts, l2_squared, strict=True)]
-    )
-    shares = [Fraction(share) for share in makeup.shares(objective, prices).tolist()]
-    names = [f"residual of {', '.join(p)}" if p else ROWS for p in makeup.parts]
-    return by_shares(budget, list(zip(names, shares, l2_squared, strict=True)))
-
-
-def _noise(domain: Domain, makeup: Makeup, items: Sequence[Item]) -> np.ndarray:
-    """σ² of each residual in rows, by what the division says."""
-    return np.array(
-        [
-            ((item.sigma or 0.0) / domain.cells(part)) ** 2
-            for part, item in zip(makeup.parts, items, strict=True)
-        ]
-    )

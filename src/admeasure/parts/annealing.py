@@ -7,7 +7,6 @@ follows from public facts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,8 +18,6 @@ from admeasure.planning.division import ONE_WAY, ROUNDS, Division, Item, Task
 from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
 from admeasure.schedules.annealed import Annealed
-from admeasure.schema import Zero
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -65,24 +62,24 @@ class Annealing:
             if not kept:
                 raise UsageError(f"{self.who}: {rule}; it is {value}.")
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        named = len(workload.columns)
+    def check(self, task: Task) -> None:
+        named = len(task.workload.columns)
         if self.rounds is not None and self.rounds < named:
             raise UsageError(
                 f"{self.who}: rounds must be at least the workload's {named} columns, each of "
                 f"which is measured once; it is {self.rounds}."
             )
-        self.family.init(domain, zeros)
+        self.family.init(task.domain, task.zeros)
 
-    def needs(self, domain: Domain) -> float:
+    def needs(self, task: Task) -> float:
         """The one-way marginals; what is measured later is chosen among what fits."""
-        return room.megabytes(domain, [(c,) for c in domain.columns], each=40)
+        return room.of_columns(task.domain)
 
     def divide(self, task: Task, budget: Cost) -> Division:
         singles = sum(len(r) == 1 for r in task.workload.closure())
         keep = budget * Fraction(self.final_pass)
         measured = self.first(task.domain, budget) * Fraction(self.alpha)
-        sigma = measured.sigma(task.unit.rows_changed * task.unit.max_rows)
+        sigma = measured.sigma(task.unit.marginal_l2_squared)
         rounds = budget - keep - measured * singles
         for item in self.look:
             rounds -= item.total
@@ -101,15 +98,16 @@ class Annealing:
         last = left * Fraction(self.alpha) / self.growth / self.batch
         ends = budget * self.may_end
         fewest = forecast.fewest_rounds(ends if ends <= left else left, each, self.growth)
+        sigma, batch = last.sigma(unit.marginal_l2_squared), self.batch
         return forecast.graphical(
             division.items,
-            domain,
-            task.workload,
+            task,
             rows,
-            sigma_last=last.sigma(unit.rows_changed * unit.max_rows),
+            sigma_last=sigma,
             rounds=f"{fewest} to {int(left.ratio(each)) + 1}",
             max_megabytes=self.family.max_megabytes * self.room,
             rates=self.rates,
+            seconds=None if batch == 1 else forecast.seconds_of_batches(task, rows, sigma, batch),
         )
 
     def schedule(self, domain: Domain, budget: Cost) -> Annealed:

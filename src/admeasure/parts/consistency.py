@@ -16,6 +16,7 @@ import numpy as np
 from admeasure.domain import Columns
 from admeasure.families.answers import to_simplex
 from admeasure.schema import Zero
+from admeasure.schema.zeros import possible_cells
 
 PASSES = 5
 
@@ -32,7 +33,7 @@ def consistent(
     `variances`: of the noise in a cell. Cells that a zero inside a table rules out stay empty.
     """
     found = {c: np.asarray(t, float) for c, t in tables.items()}
-    possible = {c: _possible(c, t.shape, zeros) for c, t in found.items()}
+    possible = {c: possible_cells(c, t.shape, zeros) for c, t in found.items()}
     columns = sorted({column for c in found for column in c})
     for _ in range(passes):
         for column in columns:
@@ -63,22 +64,8 @@ def _agree(
         found[c] = found[c] + ((mean - own) / spread).reshape(shape)
 
 
-def _projected(table: np.ndarray, possible: np.ndarray | None, total: float) -> np.ndarray:
-    if possible is None:
-        return to_simplex(table, total)
+def _projected(table: np.ndarray, possible: np.ndarray, total: float) -> np.ndarray:
     made = np.zeros_like(table)
     if possible.any():
         made[possible] = to_simplex(table[possible], total)
     return made
-
-
-def _possible(columns: Columns, shape: Sequence[int], zeros: Sequence[Zero]) -> np.ndarray | None:
-    """Which cells may occur, by the zeros inside these columns; None where all may."""
-    inside = [z for z in zeros if set(z.columns) <= set(columns)]
-    if not inside:
-        return None
-    possible = np.ones(tuple(shape), bool)
-    for zero in inside:
-        kept = [n if c in zero.columns else 1 for c, n in zip(columns, shape, strict=True)]
-        possible &= ~zero.mask.reshape(kept)
-    return possible

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from admeasure.domain import Domain
 from admeasure.loop import Schedule
 from admeasure.planning.division import (
     MEASUREMENT,
@@ -20,15 +19,15 @@ from admeasure.planning.division import (
     SELECTION,
     Division,
     Item,
+    Task,
     even_rounds,
+    evenly,
     precision,
 )
 from admeasure.privacy.cost import Cost
 from admeasure.queries import Marginal, Predicate
 from admeasure.schedules.annealed import Annealed
 from admeasure.schedules.even import Even
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 PREDICATES = "predicates, each"
 FIRST_SHARE = Fraction(1, 10)
@@ -86,31 +85,23 @@ class Course:
 
     @classmethod
     def of(
-        cls,
-        options: Options,
-        domain: Domain,
-        workload: Workload,
-        budget: Cost,
-        total: float,
-        *,
-        informed: bool,
+        cls, options: Options, task: Task, budget: Cost, total: float, *, informed: bool
     ) -> Course:
         """`informed`: the network knows something already, so nothing is measured unchosen."""
         cells = options.measure == "cells"
         select = share_of(options.alpha or (0.67 if cells else 0.37))
         annealed = options.schedule == "annealed"
-        columns = len(workload.columns)
         rounds = options.rounds
         if rounds is None and annealed:
-            rounds = 8 * columns
-        rounds = rounds or default_rounds(options, domain, workload, budget, select, total)
+            rounds = 8 * len(task.workload.columns)
+        rounds = rounds or default_rounds(options, task, budget, select, total)
         wide = not cells and options.candidates == "closure" and not informed
-        first = tuple(Marginal(r) for r in workload.closure() if len(r) == 1) if wide else ()
+        first = tuple(Marginal(r) for r in task.workload.closure() if len(r) == 1) if wide else ()
         cost_first = budget * FIRST_SHARE if first else budget * 0
         return cls(select, annealed, rounds, (budget - cost_first) / rounds, first, cost_first)
 
     def divide(
-        self, domain: Domain, unit: Unit, budget: Cost, one: int, predicates: Sequence[Predicate]
+        self, task: Task, budget: Cost, one: int, predicates: Sequence[Predicate]
     ) -> tuple[Item, ...]:
         """How `budget` is spent; `one` is the squared L2 sensitivity of what a round measures.
 
@@ -119,13 +110,11 @@ class Course:
         """
         items, left = [], budget - self.cost_first
         if self.first:
-            part = self.cost_first / len(self.first)
-            sigma = part.sigma(unit.rows_changed * unit.max_rows)
-            items.append(Item(ONE_WAY, part, sigma, len(self.first)))
+            items.append(evenly(ONE_WAY, task.unit, self.cost_first, len(self.first)))
         if predicates:
             count = len(predicates)
             part = left * min(Fraction(count, self.rounds + count), Fraction(1, 4)) / count
-            most = max(p.sensitivity(domain, unit).l2_squared for p in predicates)
+            most = max(p.sensitivity(task.domain, task.unit).l2_squared for p in predicates)
             items.append(Item(PREDICATES, part, part.sigma(most), count))
             left -= part * count
         if self.annealed:
@@ -146,12 +135,7 @@ def share_of(alpha: float) -> Fraction:
 
 
 def default_rounds(
-    options: Options,
-    domain: Domain,
-    workload: Workload,
-    budget: Cost,
-    select: Fraction,
-    total: float,
+    options: Options, task: Task, budget: Cost, select: Fraction, total: float
 ) -> int:
     """T of the even schedule.
 
@@ -162,9 +146,9 @@ def default_rounds(
     below a fiftieth of the table, at most the 100 of the paper's speed setting.
     """
     if options.measure == "cells":
-        offered = sum(domain.cells(q.columns) for q in workload.targets)
+        offered = sum(task.domain.cells(q.columns) for q in task.workload.targets)
         most, rounds = min(100, offered), 2 * precision(budget * (1 - select)) * (total / 50) ** 2
     else:
-        most = 2 * len(workload.closure())
+        most = 2 * len(task.workload.closure())
         rounds = math.sqrt(total * math.sqrt(precision(budget))) / 2
     return max(min(4, most), min(round(rounds), most))

@@ -20,11 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns, Domain, closure, subsets
 from admeasure.families import Model
 from admeasure.measurement import Measurement
 from admeasure.privacy.curator import Curator
@@ -66,7 +65,7 @@ def foreseen(
 ) -> Prospect:
     """The pass as it would be with all that the curator has left; reads nothing private."""
     domain, l2_squared = curator.domain, curator.unit.rows_changed * curator.unit.max_rows
-    sets = closure(log)
+    sets = closure(m.query.columns for m in log)
     inside = part_said(domain, sets)
     place = {c: i for i, c in enumerate(sets)}
     so_far = np.zeros(len(sets))
@@ -75,19 +74,9 @@ def foreseen(
     tau = so_far**-0.5
     cells = np.array([heard(t, s) for t, s in zip(model.marginals(sets), tau, strict=True)])
     gain = inside * (2 * float(curator.remaining) / l2_squared)
-    found = shares(reading(workload, sets) * cells, so_far, gain)
+    weights = np.array(workload.reading(sets))  # w_A
+    found = shares(weights * cells, so_far, gain)
     return Prospect(sets, found, cells, (so_far + gain @ found) ** -0.5)
-
-
-def closure(log: Sequence[Measurement]) -> list[Columns]:
-    """All sets of columns, but the empty one, inside a measured one; smaller ones first."""
-    found = {
-        subset
-        for m in log
-        for size in range(1, len(m.query.columns) + 1)
-        for subset in combinations(m.query.columns, size)
-    }
-    return sorted(found, key=lambda c: (len(c), c))
 
 
 def part_said(domain: Domain, sets: Sequence[Columns]) -> np.ndarray:
@@ -95,15 +84,9 @@ def part_said(domain: Domain, sets: Sequence[Columns]) -> np.ndarray:
     place = {c: i for i, c in enumerate(sets)}
     found = np.zeros((len(sets), len(sets)))
     for c in sets:
-        for size in range(1, len(c) + 1):
-            for subset in combinations(c, size):
-                found[place[subset], place[c]] = domain.cells(subset) / domain.cells(c)
+        for subset in subsets(c):
+            found[place[subset], place[c]] = domain.cells(subset) / domain.cells(c)
     return found
-
-
-def reading(workload: Workload, sets: Sequence[Columns]) -> np.ndarray:
-    """w_A: the weight of the queries that read all columns of A."""
-    return np.array(workload.reading(sets))
 
 
 def heard(counts: np.ndarray, tau: float) -> float:

@@ -7,48 +7,43 @@ selection and measurement.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ResourceError, UsageError
+from admeasure.families.network.family import (
+    NetworkFamily,
+    NetworkModel,
+    TrainingOptions,
+    WorstFamily,
+    averaged,
+    start,
+)
 from admeasure.families.network.generator import Generator, Size
+from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Layout, check_query_size
 from admeasure.limits import MEGABYTE, physical_megabytes
 from admeasure.loop import Budget, Round, adaptive_measurements
 from admeasure.measurement import Measurement
 from admeasure.parts.course import PREDICATES, Course, Options
 from admeasure.parts.relaxed_projection import check_fitted, check_rows
-from admeasure.planning import forecast, room
-from admeasure.planning.division import (
-    ASSUMED_ROWS,
-    ONE_WAY,
-    ROUNDS,
-    Division,
-    Task,
-    assumed,
-    believed_rows,
-    count_rows,
-    counting,
-)
+from admeasure.planning import counting, forecast, room
+from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division, Task, assumed
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Progress
 from admeasure.queries import Marginal, Predicate, Query
-from admeasure.schema import Zero
 from admeasure.selectors.holding import MAX_CELLS, HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
 from admeasure.selectors.top import TopCells
 from admeasure.workload import Workload
-
-if TYPE_CHECKING:
-    from admeasure.families.network.family import NetworkFamily, NetworkModel
-    from admeasure.families.network.training import TrainingOptions
 
 PART_OF_MEMORY = 0.8
 EMA = 0.9
@@ -63,7 +58,7 @@ PREDICATES_NOTE = (
 
 
 @dataclass(frozen=True)
-class NetworkMechanism(Options):
+class NetworkMechanism(Options, ABC):
     """What a mechanism that trains a network where the workload is answered worst is made of.
 
     `predicates`: each is measured once, before the rounds.
@@ -86,7 +81,8 @@ class NetworkMechanism(Options):
             raise UsageError(f"{self.name}: learning_rate must be positive; it is {rate}.")
         hidden_units(self.name, self.hidden or "1")
 
-    def check_network(self, domain: Domain, workload: Workload) -> None:
+    def check_network(self, task: Task) -> None:
+        domain, workload = task.domain, task.workload
         check_fitted(self.name, workload)
         check_query_size(workload.queries, domain, self.name)
         check_memory(self.name, self.size(domain), domain)
@@ -99,10 +95,10 @@ class NetworkMechanism(Options):
             )
         self._check_predicates(domain)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The network in training, and the answers of the marginals among which is chosen."""
-        network = self.size(domain).megabytes(Layout.of(domain).width)
-        cells = sum(domain.cells(q.columns) for q in workload.queries)
+        network = self.size(task.domain).megabytes(Layout.of(task.domain).width)
+        cells = sum(task.domain.cells(q.columns) for q in task.workload.queries)
         return room.JAX_MEGABYTES + network + room.COUNTS * min(cells, MAX_CELLS) / MEGABYTE
 
     def start_libraries(self) -> None:
@@ -125,28 +121,20 @@ class NetworkMechanism(Options):
         operations = 6 * size.rows * (size.weights(width) + 4 * width**2) * how.steps
         seconds = 5.0 + float(count) * (operations / 4e10 + cells * size.rows / 1e10)
         megabytes = size.megabytes(width) + 480 + 24 * min(cells, 1 << 27) / 2**20
-        notes: tuple[str, ...] = ()
-        if not rows and not course.annealed and self.rounds is None:
-            notes = assumed(rows)
+        notes = assumed(rows or course.annealed or self.rounds)
         notes = (*notes, "The time is for two processor cores; a GPU is many times faster.")
         return Plan(division.items, said, None, megabytes, seconds, notes)
 
-    def trained(
-        self,
-        curator: Curator,
-        workload: Workload,
-        zeros: Sequence[Zero],
-        *,
-        pretrained: Generator | None = None,
-        notes: Sequence[str] = (),
-    ) -> Outcome:
-        """Spend the budget; `pretrained` is a network that knows something already."""
-        from admeasure.families.network.family import averaged
+    @abstractmethod
+    def begun(self, task: Task) -> tuple[Generator | None, Sequence[str]]:
+        """A network that knows something already, if there is one, and what a release says of it.
+        From public data only."""
 
-        domain = curator.domain
-        total = believed_rows(count_rows(curator))
-        course, division = self._divided(Task.of(curator, workload, zeros), curator.budget, total)
-        family, model = self._begin(domain, total, zeros, pretrained)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        pretrained, notes = self.begun(task)
+        total, workload = counting.believed(counting.rows(curator)), task.workload
+        course, division = self._divided(task, curator.budget, total)
+        family, model = self._begin(task, total, pretrained)
         log: list[Measurement] = []
         for queries, charge in ((course.first, ONE_WAY), (self.predicates, PREDICATES)):
             if queries:
@@ -154,11 +142,12 @@ class NetworkMechanism(Options):
         if log:
             model = family.update(model, log)
         single = self.measure == "cells"
-        family, selector = _by_cells(family) if single else self._by_marginals(family, workload)
+        family, selector = self._learns(family, workload)
         schedule = course.schedule(division)
         rounds = adaptive_measurements(curator, workload, family, selector, schedule, model, log)
         curve, mean = [], None
-        for done in _while_sound(rounds, model):
+        # What is left of the budget when a round's training fails is not spent.
+        while model.sound and (done := next(rounds, None)):
             log += done.answers
             model = done.after
             curve.append(_told(curator, len(curve) + 1, done))
@@ -170,8 +159,7 @@ class NetworkMechanism(Options):
         bounded = isinstance(selector, ExpectedImprovement) and curve and model.sound
         selections = selector.evidence(log, model) if bounded else ()
         learned = (PREDICATES_NOTE,) if self.predicates else ()
-        unmeasured = forecast.unmeasured(domain, workload)
-        notes = (*notes, *learned, *unmeasured, *_incomplete(curator, model))
+        notes = (*notes, *learned, *forecast.unmeasured(task), *_incomplete(curator, model))
         return Outcome(model, len(curve), selections, notes)
 
     def size(self, domain: Domain) -> Size:
@@ -194,8 +182,6 @@ class NetworkMechanism(Options):
         """How the network is trained after each round: a number of steps, which ends before the
         noise is learned. An `informed` network is left as it is where it explains what was
         measured."""
-        from admeasure.families.network.training import TrainingOptions
-
         cells = self.measure == "cells"
         steps = self.steps or 100
         careful = cells or informed
@@ -205,7 +191,6 @@ class NetworkMechanism(Options):
             steps=steps,
             patience=min(5 if careful else 25, steps),
             least=0 if careful else steps,
-            floor=1.0,
             resample=self.resample == "yes",
         )
 
@@ -225,23 +210,19 @@ class NetworkMechanism(Options):
 
     def _divided(self, task: Task, budget: Cost, rows: float) -> tuple[Course, Division]:
         """The course of a run and how its budget is divided."""
-        domain, workload, unit = task.domain, task.workload, task.unit
-        counted, left = counting(unit, budget)
-        course = Course.of(self, domain, workload, left, rows, informed=self.informed)
-        whole = unit.rows_changed * unit.max_rows
-        one = unit.max_rows**2 if self.measure == "cells" else whole
-        spent = course.divide(domain, unit, left, one, self.predicates)
-        return course, Division((*counted, *spent))
+        unit = task.unit
+        counted, left = counting.divide(unit, budget)
+        course = Course.of(self, task, left, rows, informed=self.informed)
+        one = unit.max_rows**2 if self.measure == "cells" else unit.marginal_l2_squared
+        return course, Division((*counted, *course.divide(task, left, one, self.predicates)))
 
     def _begin(
-        self, domain: Domain, total: float, zeros: Sequence[Zero], pretrained: Generator | None
+        self, task: Task, total: float, pretrained: Generator | None
     ) -> tuple[NetworkFamily, NetworkModel]:
         """The network before anything is measured, and how it learns whole marginals."""
-        from admeasure.families.network.family import NetworkFamily, start
-        from admeasure.families.products.placement import accelerator
-
+        domain = task.domain
         generator = pretrained or Generator.first(Layout.of(domain), self.size(domain))
-        model = start(generator, domain, total, zeros, accelerator())
+        model = start(generator, domain, total, task.zeros, accelerator())
         if pretrained is None:
             return NetworkFamily(self.training()), model
         known = generator.known(model.layout)
@@ -249,8 +230,10 @@ class NetworkMechanism(Options):
             return NetworkFamily(self.training(informed=True)), model
         return NetworkFamily(self.training(), _believed(model, known)), model
 
-    def _by_marginals(self, family: NetworkFamily, workload: Workload) -> tuple[NetworkFamily, Any]:
-        """How whole marginals are learned and chosen."""
+    def _learns(self, family: NetworkFamily, workload: Workload) -> tuple[Any, Any]:
+        """How what is asked is learned, and how it is chosen."""
+        if self.measure == "cells":
+            return WorstFamily(family.how), _OfProducts(TopCells(1))
         weights = closure_weights(workload)
         if self.candidates == "workload":
             weights = dict.fromkeys(workload.marginals(), 1.0)
@@ -281,13 +264,6 @@ def check_memory(name: str, size: Size, domain: Domain) -> None:
         )
 
 
-def _by_cells(family: NetworkFamily) -> tuple[Any, Any]:
-    """How single queries are learned and chosen."""
-    from admeasure.families.network.family import WorstFamily
-
-    return WorstFamily(family.how), _OfProducts(TopCells(1))
-
-
 def _believed(model: NetworkModel, known: Sequence[str]) -> tuple[Measurement, ...]:
     """What a network knows of some columns alone: their pairs."""
     pairs = [canonical(pair) for pair in combinations(known, 2)]
@@ -305,18 +281,6 @@ class _OfProducts:
         self, curator: Curator, workload: Workload, model: NetworkModel, budget: Budget
     ) -> Sequence[Query]:
         return self.selector.select(curator, workload, model.products, budget)
-
-
-def _while_sound(
-    rounds: Iterator[Round[NetworkModel]], model: NetworkModel
-) -> Iterator[Round[NetworkModel]]:
-    """Rounds until one's training fails: what is left of the budget is not spent then."""
-    while model.sound:
-        done = next(rounds, None)
-        if done is None:
-            return
-        yield done
-        model = done.after
 
 
 def _told(curator: Curator, number: int, done: Round[NetworkModel]) -> tuple[float, float, float]:

@@ -10,7 +10,10 @@ columns far from each other has no way to go), two errors are compared after eac
 pairs:
 
 - after a hand-over now: where the model misses a squared effect c of each pair, as a share (c is
-  from the look), and all pairs share what is left, with noise q on it, c q / (c + q) is missed;
+  from the look), and all pairs share what is left, with noise q on it, c q / (c + q) is missed. To
+  it comes what product rows cannot hold, whatever is measured: a mixture is fitted to the model's
+  own pairs, and what it misses of them is seen without noise. Of many rows, whose pairs have
+  little noise, that is most of the error;
 - of the tree in the end, if each further part of the budget lowers c as much as those before did.
   The strongest come first, so that is rather too good for the tree.
 
@@ -33,7 +36,13 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL, Model
-from admeasure.families.products.pairs import ROWS, centred, freedom, seconds_of
+from admeasure.families.products.pairs import (
+    ROWS,
+    centred,
+    freedom,
+    missed_by_products,
+    seconds_of,
+)
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -144,15 +153,21 @@ def takes(domain: Domain, workload: Workload) -> tuple[float, float]:
     return 0.2 + count * 4e-4 + seconds_of(lines), 24 * lines * (lines + ROWS) / 2**20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class HandOver:
-    """What a look showed, and what the model missed when `start` was left to spend."""
+    """What a look showed, and what the model missed when `start` was left to spend.
+
+    It remembers what product rows missed of the last model for which that was asked: a model only
+    grows harder to hold, so later ones are asked about where that much would not keep them back.
+    """
 
     looked: tuple[Measurement, ...]
     pairs: AskedPairs
     l2_squared: int
     begun: float
     start: Cost
+    _asked: Model | None = None
+    _unfit: float = 0.0
 
     def due(self, model: Model, remaining: Cost, for_rounds: Cost) -> bool:
         """Whether to hand over, where further rounds may spend so much of what remains."""
@@ -164,7 +179,11 @@ class HandOver:
             return False
         noise = (self.pairs.sigmas(remaining, self.l2_squared) / model.total) ** 2
         handed = self.pairs.error(c, noise * self.pairs.freedom)
-        return handed < GAIN * self.pairs.error(c - fall)
+        tree = GAIN * self.pairs.error(c - fall)
+        if math.hypot(handed, self._unfit) < tree and model is not self._asked:
+            missing = missed_by_products(model, self.pairs.sets)
+            self._asked, self._unfit = model, self.pairs.error(missing)
+        return math.hypot(handed, self._unfit) < tree
 
     def measured(self, curator: Curator) -> tuple[Measurement, ...]:
         """All pairs, with all that is left."""

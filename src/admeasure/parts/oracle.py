@@ -2,11 +2,12 @@
 
     minimise over records x   Σ_i w_i q_i(x) + Σ_c cost_c(x_c)
 
-On a small domain all records are compared (`enumeration`). In general it is an NP-hard problem,
-handed to OR-tools' CP-SAT or, where that is not installed, to HiGHS through scipy. Variables:
-b[c, l] for "column c has level l", one of each column; y_i >= q_i(x). A query that counts records
-meeting at least r of k conditions L_1 … L_k (each a sum of b's) is Σ L <= r - 1 + (k - r + 1) y.
-Products of levels that cannot occur, Σ L <= k - 1.
+On a small domain all records are compared: exact, and of some hundred thousand records far faster
+than an integer program, with one pass over the domain for each distinct set of columns and one more
+for each perturbation. In general it is an NP-hard problem, handed to OR-tools' CP-SAT or, where it
+is not installed, to HiGHS through scipy. Variables: b[c, l] for "column c has level l", one of each
+column; y_i >= q_i(x). A query that counts records meeting at least r of k conditions L_1 … L_k
+(each a sum of b's) is Σ L <= r - 1 + (k - r + 1) y. Levels that cannot be together: Σ L <= k - 1.
 
 Everything here is computed from released results; nothing is private.
 """
@@ -15,16 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
 
-from admeasure.domain import Domain, about
+from admeasure.domain import Columns, Domain, about
 from admeasure.errors import UsageError
-from admeasure.parts.enumeration import MAX_RECORDS, Enumeration
-from admeasure.queries import AtLeast, Cell, Query, ThresholdCell, Where
+from admeasure.families.explicit import lifted
+from admeasure.queries import Query
+from admeasure.queries.query import Conditions
 from admeasure.schema import Zero
 
 Engine = Literal["enumeration", "cp-sat", "highs"]
@@ -33,6 +35,9 @@ Condition = tuple[str, frozenset[int]]
 
 COST_GRID = 1000
 """CP-SAT works with integers; costs are kept to a thousandth of a query."""
+
+MAX_RECORDS = 1 << 20
+"""The largest domain whose records are all looked at."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,53 @@ class Found:
     proved: bool
 
 
+class Enumeration:
+    """Costs of all records of one domain; those that a [[zero]] rules out cost infinitely much."""
+
+    def __init__(self, domain: Domain, zeros: Sequence[Zero]) -> None:
+        self.domain = domain
+        self._impossible = np.zeros(domain.levels, dtype=bool)
+        for zero in zeros:
+            self._impossible |= lifted(zero.mask, zero.columns, domain)
+        self._asked: frozenset[tuple[Query, float]] | None = None
+        self._sums = np.zeros(domain.levels)
+
+    def best(
+        self,
+        queries: Mapping[Query, float],
+        costs: Mapping[str, np.ndarray],
+        rng: np.random.Generator | None = None,
+    ) -> dict[str, int] | None:
+        """The codes of a record of least cost; of several the first, or one drawn by `rng`."""
+        total = self._totals(queries)
+        if costs:
+            levels = zip(self.domain.columns, self.domain.levels, strict=True)
+            columns = [costs.get(c, np.zeros(n)) for c, n in levels]
+            total = total + reduce(np.add.outer, columns)
+        flat = total.ravel()
+        place = int(flat.argmin())
+        if not np.isfinite(flat[place]):
+            return None
+        if rng is not None:
+            place = int(rng.choice(np.flatnonzero(flat <= flat[place] + 1e-9)))
+        codes = np.unravel_index(place, self.domain.levels)
+        return {c: int(code) for c, code in zip(self.domain.columns, codes, strict=True)}
+
+    def _totals(self, queries: Mapping[Query, float]) -> np.ndarray:
+        """Σ w q(x) for every record x. Kept: FEM asks it of the same queries again and again."""
+        asked = frozenset(queries.items())
+        if asked != self._asked:
+            tables: dict[Columns, np.ndarray] = {}
+            for query, weight in queries.items():
+                part = query.spread(np.asarray(float(weight)), self.domain)
+                tables[query.columns] = tables.get(query.columns, 0.0) + part
+            sums = np.where(self._impossible, np.inf, 0.0)
+            for columns, table in tables.items():
+                sums += lifted(table, columns, self.domain)
+            self._asked, self._sums = asked, sums
+        return self._sums
+
+
 @dataclass(frozen=True)
 class Oracle:
     """Solves one program after another for one domain and its structural zeros."""
@@ -51,12 +103,10 @@ class Oracle:
     zeros: Sequence[Zero]
     seconds: float = 5.0
     solver: Solver = "auto"
-    forbidden: tuple[tuple[Condition, ...], ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "forbidden", tuple(p for zero in self.zeros for p in _products(zero))
-        )
+    @cached_property
+    def forbidden(self) -> tuple[tuple[Condition, ...], ...]:
+        return tuple(product for zero in self.zeros for product in _products(zero))
 
     @cached_property
     def engine(self) -> Engine:
@@ -216,20 +266,10 @@ class Oracle:
 
 def conditions(query: Query) -> tuple[list[Condition], int]:
     """The conditions of a counting query, and how many of them a record must meet."""
-    match query:
-        case Cell(columns=columns, codes=codes) | ThresholdCell(columns=columns, codes=codes):
-            parts = [(c, frozenset({code})) for c, code in zip(columns, codes, strict=True)]
-        case Where(columns=columns, codes=sets) | AtLeast(columns=columns, codes=sets):
-            parts = [(c, frozenset(codes)) for c, codes in zip(columns, sets, strict=True)]
-        case _:
-            raise TypeError(f"{type(query).__name__} is not a counting query")
-    return parts, getattr(query, "at_least", len(parts))
-
-
-def holds(query: Query, codes: Mapping[str, int]) -> bool:
-    """Whether a record is counted."""
-    parts, r = conditions(query)
-    return sum(codes[c] in allowed for c, allowed in parts) >= r
+    if not isinstance(query, Conditions):
+        raise TypeError(f"{type(query).__name__} is not a counting query")
+    sets, at_least = query.requirement
+    return [(c, frozenset(s)) for c, s in zip(query.columns, sets, strict=True)], at_least
 
 
 def _products(zero: Zero) -> list[tuple[Condition, ...]]:

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from admeasure.families.graphical.family import GraphicalModel
-from admeasure.measurement import Measurement
+from admeasure.measurement import Measurement, pooled
 
 NO_EVIDENCE = 1e-3
 """Of the noise's scale, for a level whose count is not above zero: rows seldom show it."""
@@ -32,33 +32,17 @@ def with_rare_levels(
 ) -> GraphicalModel:
     """The model with levels below `limit` scales of the noise taken together; 0 leaves it."""
     ruled = {attribute for zero in model.core.zeros for attribute in zero.clique}
-    for column in model.domain.columns:
-        clique = model.clique((column,))
-        found = best_estimate(column, log)
-        if found is None or not ruled.isdisjoint(clique):
+    for column, found in pooled(log, (1,)).items():
+        clique = model.clique(column)
+        if not ruled.isdisjoint(clique):
             continue
-        (believed,) = model.marginals([(column,)])
-        factors = _factors(*found, believed, limit)
+        (believed,) = model.marginals([column])
+        factors = _factors(found.table, found.variance**0.5, believed, limit)
         if factors is not None:
             potentials = dict(model.core.potentials)
             potentials[clique] = potentials.get(clique, 0.0) + np.log(factors)
             model = replace(model, core=replace(model.core, potentials=potentials))
     return model
-
-
-def best_estimate(column: str, log: Sequence[Measurement]) -> tuple[np.ndarray, float] | None:
-    """The counts of a column's levels from all that was measured with it, and their noise's scale;
-    the mean of sums by precision."""
-    total, precision = 0.0, 0.0
-    for m in log:
-        if column in m.query.columns and m.sigma > 0:
-            axis = m.query.columns.index(column)
-            others = tuple(i for i in range(m.values.ndim) if i != axis)
-            summed = m.values.size // m.values.shape[axis]
-            weight = 1 / (summed * m.sigma**2)
-            total = total + weight * m.values.sum(axis=others)
-            precision += weight
-    return (np.asarray(total / precision), precision**-0.5) if precision else None
 
 
 def _factors(

@@ -11,6 +11,7 @@ from admeasure.domain import Domain
 from admeasure.families.support import Records, SupportModel
 from admeasure.parts.oracle import Oracle, Solver
 from admeasure.planning import room
+from admeasure.planning.division import Task
 from admeasure.queries import WorkloadQuery
 from admeasure.schema import Zero
 from admeasure.workload import Workload
@@ -27,18 +28,18 @@ class FindsRecords:
     seconds: float
     solver: Solver
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        _ = self.oracle(domain, zeros).engine
-        _ = workload.targets
-        room.check_counted(domain, workload.marginals(), self.name)
+    def check(self, task: Task) -> None:
+        _ = self.oracle(task).engine
+        _ = task.workload.targets
+        room.check_counted(task.domain, task.workload.marginals(), self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """Answers and two scores, for a query and its negation, of everything that is asked."""
-        asked = [q.columns for q in workload.queries]
-        return room.megabytes(domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
+        asked = [q.columns for q in task.workload.queries]
+        return room.megabytes(task.domain, asked, each=4 * room.COUNTS, largest=8 * room.COUNTS)
 
-    def oracle(self, domain: Domain, zeros: Sequence[Zero]) -> Oracle:
-        return Oracle(domain, zeros, self.seconds, self.solver)
+    def oracle(self, task: Task) -> Oracle:
+        return Oracle(task.domain, task.zeros, self.seconds, self.solver)
 
     def limit_notes(self, limited: int, calls: int) -> list[str]:
         """That so many calls ended at their limit, if any did."""
@@ -59,9 +60,14 @@ class FindsRecords:
 def model_of(found: Sequence[Record], domain: Domain, total: float) -> SupportModel:
     """The empirical distribution of the records."""
     rows = np.array([[record[c] for c in domain.columns] for record in found], dtype=np.int64)
+    return empirical(rows, domain, total)
+
+
+def empirical(rows: np.ndarray, domain: Domain, total: float) -> SupportModel:
+    """The empirical distribution of lines of codes."""
     distinct, times = np.unique(rows, axis=0, return_counts=True)
     codes = dict(zip(domain.columns, distinct.T.astype(np.uint16), strict=True))
-    return SupportModel(Records(codes, domain), times / len(found), total)
+    return SupportModel(Records(codes, domain), times / len(rows), total)
 
 
 def completed(part: Record, domain: Domain, rng: np.random.Generator) -> Record:

@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from admeasure.domain import Domain
 from admeasure.errors import UsageError, WorkloadError
 from admeasure.extras import need
+from admeasure.families.products.family import FitOptions, ProductFamily
+from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Layout, check_query_size, check_streamed_size
 from admeasure.limits import MEGABYTE
-from admeasure.loop import adaptive_measurements
-from admeasure.planning import room
+from admeasure.loop import all_rounds
+from admeasure.planning import counting, room
 from admeasure.planning.division import (
     ASSUMED_ROWS,
     ROWS,
@@ -25,9 +27,6 @@ from admeasure.planning.division import (
     Task,
     as_noisy,
     assumed,
-    believed_rows,
-    count_rows,
-    counting,
     precision,
 )
 from admeasure.planning.forecast import unmeasured
@@ -36,13 +35,8 @@ from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.queries import Marginal, Targets
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.selectors.top import TopCells, TopMarginals
-from admeasure.unit import Unit
 from admeasure.workload import Workload
-
-if TYPE_CHECKING:
-    from admeasure.families.products.family import ProductFamily, RowsFamily
 
 EACH, ANSWER = "each measurement", "each answer"
 SELECT_SHARE = Fraction(1, 2)
@@ -91,14 +85,13 @@ class Projection(ABC):
                 f"{self.name}: measure = {self.measure} chooses nothing; leave queries out."
             )
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check_fitted(self.name, workload)
-        offered, what = self._offered(domain, workload), "marginals"
-        whole = self._unchosen(offered, self.rounds, self.queries)
-        if whole or self.measure == "marginals":
-            check_query_size(workload.queries, domain, self.name)
+    def check(self, task: Task) -> None:
+        check_fitted(self.name, task.workload)
+        offered, what = self._offered(task), "marginals"
+        if self.measure == "marginals" or self._unchosen(task, self.rounds, self.queries):
+            check_query_size(task.workload.queries, task.domain, self.name)
         else:
-            check_streamed_size(workload.targets, domain, self.name)
+            check_streamed_size(task.workload.targets, task.domain, self.name)
         if self.measure == "cells":
             what = "queries"
         asked = (self.rounds or 1) * (self.queries or 1)
@@ -110,32 +103,31 @@ class Projection(ABC):
                 f"{offered:,}. Lower --queries or --rounds."
             )
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """The rows, their gradient and what Adam remembers of it; all answers where all are
         measured."""
-        n = product_rows(self.product_rows, domain)
-        rows, measured = fitted_megabytes(domain, n), workload.marginals()
+        n = product_rows(self.product_rows, task.domain)
+        rows, measured = fitted_megabytes(task.domain, n), task.workload.marginals()
         if self.measure not in UNCHOSEN:
             return rows
         if self.measure == "all-cells":
             # Targets of thresholds are fitted one by one: for each column of each a line of all
             # rows, and its gradient.
-            parts = [q.columns for q in workload.targets if q.at_least < len(q.columns)]
-            rows += room.megabytes(domain, parts, each=8 * n * max(map(len, parts), default=0))
-        return rows + room.megabytes(domain, measured, each=20, largest=40)
+            parts = [q.columns for q in task.workload.targets if q.at_least < len(q.columns)]
+            rows += room.megabytes(task.domain, parts, each=8 * n * max(map(len, parts), default=0))
+        return rows + room.megabytes(task.domain, measured, each=20, largest=40)
 
     def start_libraries(self) -> None:
         room.start_jax(self.name)
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        counted, left = counting(task.unit, budget)
-        rounds, queries, _ = self.settings(task.domain, task.workload, left, rows)
+        counted, left = counting.divide(task.unit, budget)
+        rounds, queries, _ = self.settings(task, left, rows)
         single = self.measure in ("cells", "all-cells")
-        one = task.unit.max_rows**2 if single else task.unit.rows_changed * task.unit.max_rows
+        one = task.unit.max_rows**2 if single else task.unit.marginal_l2_squared
         part = left / (rounds * queries)
-        if self._unchosen(self._offered(task.domain, task.workload), rounds, queries):
-            items = self._unchosen_items(task.domain, task.workload, task.unit, part / one)
-            return Division((*counted, *items))
+        if self._unchosen(task, rounds, queries):
+            return Division((*counted, *self._unchosen_items(task, part / one)))
         select, measure = part * SELECT_SHARE, part * (1 - SELECT_SHARE)
         return Division(
             (
@@ -149,47 +141,37 @@ class Projection(ABC):
         total = float(rows or ASSUMED_ROWS)
         division = self.divide(task, budget, total)
         left = budget - division.total(ROWS)
-        rounds, _, size = self.settings(task.domain, task.workload, left, total)
+        rounds, _, size = self.settings(task, left, total)
         cells = sum(task.domain.cells(q.columns) for q in task.workload.queries)
         width = Layout.of(task.domain).width
         megabytes = 340 + (width * size * 40 + min(cells, 1 << 27) * 12) / 2**20
         seconds = expected_seconds(task.domain, rounds, cells, size)
         return Plan(division.items, str(rounds), None, megabytes, seconds, assumed(rows))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        return self.run_by(self.family(), curator, workload, zeros)
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        return self.run_by(self.family(), task, curator)
 
-    def run_by(
-        self,
-        family: RowsFamily[Any],
-        curator: Curator,
-        workload: Workload,
-        zeros: Sequence[Zero],
-    ) -> Outcome:
+    def run_by(self, family: ProductFamily, task: Task, curator: Curator) -> Outcome:
         """The run with rows that `family` fits."""
-        domain = curator.domain
-        total = believed_rows(count_rows(curator))
-        division = self.divide(Task.of(curator, workload, zeros), curator.budget, total)
-        rounds, queries, rows = self.settings(domain, workload, curator.remaining, total)
-        model = family.init(domain, total, rows, zeros)
-        if self._unchosen(self._offered(domain, workload), rounds, queries):
-            asked = self._everything(workload)
-            shares = [q.sensitivity(domain, curator.unit).l2_squared for q in asked]
+        total = counting.believed(counting.rows(curator))
+        division = self.divide(task, curator.budget, total)
+        rounds, queries, rows = self.settings(task, curator.remaining, total)
+        model = family.init(task.domain, total, rows, task.zeros)
+        if self._unchosen(task, rounds, queries):
+            asked = self._everything(task.workload)
+            shares = [q.sensitivity(task.domain, task.unit).l2_squared for q in asked]
             log = curator.measure(asked, division.total(EACH), shares)
             return Outcome(family.update(model, log), rounds=1)
         selector = TopCells(queries) if self.measure == "cells" else TopMarginals(queries)
         schedule = Even(division.items[-2].cost, division[ANSWER].cost * queries)
-        for done in adaptive_measurements(curator, workload, family, selector, schedule, model):
-            model = done.after
-        return Outcome(model, rounds=rounds, notes=unmeasured(domain, workload))
+        model, _ = all_rounds(curator, task.workload, family, selector, schedule, model)
+        return Outcome(model, rounds=rounds, notes=unmeasured(task))
 
     @abstractmethod
-    def family(self) -> RowsFamily[Any]:
+    def family(self) -> ProductFamily:
         """The rows, and how they are fitted."""
 
-    def settings(
-        self, domain: Domain, workload: Workload, budget: Cost, total: float
-    ) -> tuple[int, int, int]:
+    def settings(self, task: Task, budget: Cost, total: float) -> tuple[int, int, int]:
         """T, K and n' from public facts: budget, noisy number of rows, workload.
 
         Single queries. With c = T K queries in all, an answer has noise of sqrt(c / ρ) rows, and
@@ -203,15 +185,14 @@ class Projection(ABC):
         Whole marginals: one a round, in sqrt(n sqrt(ρ)) / 2 rounds as in `gem` (`course`), no fewer
         than 4 and no more than twice the number of marginals.
         """
-        rows = product_rows(self.product_rows, domain)
-        offered = self._offered(domain, workload)
+        rows, offered = product_rows(self.product_rows, task.domain), self._offered(task)
         if self.measure in UNCHOSEN:
             return 1, offered, rows
         if self.measure == "marginals":
             balanced = round(math.sqrt(total * math.sqrt(precision(budget))) / 2)
             rounds = self.rounds or max(min(4, offered), min(balanced, 2 * offered))
             return rounds, self.queries or 1, rows
-        overlapping = any(q.at_least < len(q.columns) for q in workload.targets)
+        overlapping = any(q.at_least < len(q.columns) for q in task.workload.targets)
         count = math.sqrt(precision(budget)) * total / 20 * (4 if overlapping else 1)
         count = max(8.0, min(4096.0, count, offered / 4))
         queries = self.queries
@@ -225,15 +206,15 @@ class Projection(ABC):
             rounds -= 1
         return rounds, queries, rows
 
-    def _offered(self, domain: Domain, workload: Workload) -> int:
+    def _offered(self, task: Task) -> int:
         if self.measure in ("cells", "all-cells"):
-            return sum(domain.cells(q.columns) for q in workload.targets)
-        return len(workload.marginals())
+            return sum(task.domain.cells(q.columns) for q in task.workload.targets)
+        return len(task.workload.marginals())
 
-    def _unchosen(self, offered: int, rounds: int | None, queries: int | None) -> bool:
+    def _unchosen(self, task: Task, rounds: int | None, queries: int | None) -> bool:
         """Whether everything is measured, so that there is nothing to choose."""
         if self.measure == "cells":
-            return rounds == 1 and queries == offered
+            return rounds == 1 and queries == self._offered(task)
         return self.measure in UNCHOSEN
 
     def _everything(self, workload: Workload) -> Sequence[Marginal | Targets]:
@@ -243,9 +224,7 @@ class Projection(ABC):
             return [Marginal(c) for c in workload.marginals()]
         return workload.targets
 
-    def _unchosen_items(
-        self, domain: Domain, workload: Workload, unit: Unit, one: Cost
-    ) -> list[Item]:
+    def _unchosen_items(self, task: Task, one: Cost) -> list[Item]:
         """All with the noise that a number of squared sensitivity 1 has for the cost `one`.
 
         Of single queries that is the noise of the paper, GM(D, q, ρ/m) for each of m queries. The
@@ -253,7 +232,8 @@ class Projection(ABC):
         costs less than the m charges of the paper. Charged is what it costs; the rest stays
         unspent.
         """
-        kinds = Counter(q.sensitivity(domain, unit).l2_squared for q in self._everything(workload))
+        asked = self._everything(task.workload)
+        kinds = Counter(q.sensitivity(task.domain, task.unit).l2_squared for q in asked)
         return [
             as_noisy(EACH, l2_squared, one, times) for l2_squared, times in sorted(kinds.items())
         ]
@@ -279,10 +259,6 @@ def check_rows(name: str, rows: int | None) -> None:
 
 def fitted_rows(kind: Literal["sparsemax", "softmax"], rate: float, steps: int) -> ProductFamily:
     """Rows on the simplex, `kind` of them, fitted by Adam on the accelerator that is there."""
-    from admeasure.families.products.family import ProductFamily
-    from admeasure.families.products.optimise import FitOptions
-    from admeasure.families.products.placement import accelerator
-
     return ProductFamily(FitOptions(kind, rate, steps), accelerator())
 
 

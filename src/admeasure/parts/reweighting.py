@@ -1,7 +1,7 @@
 """What MWEM, PEP and their public variants share: the run, the plan, the utility bound.
 
 They differ in what they start from (every cell of the domain, or a public table's records) and in
-how they update; both are handed in.
+how they update.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL, Family
 from admeasure.families.explicit import ExplicitModel, check_size
@@ -23,15 +21,14 @@ from admeasure.families.reweighting import Reweighted, average
 from admeasure.families.support import SupportModel
 from admeasure.limits import MEGABYTE
 from admeasure.loop import adaptive_measurements
-from admeasure.planning import room
+from admeasure.planning import counting, room
 from admeasure.planning.division import (
+    ASSUMED_ROWS,
     MEASUREMENT,
     SELECTION,
     Division,
     Task,
-    believed_rows,
-    count_rows,
-    counting,
+    assumed,
     even_rounds,
     precision,
 )
@@ -41,10 +38,8 @@ from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Marginal
 from admeasure.schedules.even import Even
-from admeasure.schema import Zero
 from admeasure.selectors.worst import Law, WorstCell, WorstMarginal
 from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 SELECT_SHARE = Fraction(1, 2)
 
@@ -53,78 +48,6 @@ MOST_ROUNDS = 1000
 
 Measure = Literal["cells", "marginals"]
 Output = Literal["last", "average"]
-
-
-@dataclass(frozen=True)
-class Loop:
-    """`rounds` rounds that each choose the worst answered query by `law` and measure it.
-
-    `pace`: where `rounds` is None and counting queries are measured, how many rounds are taken for
-    each one of `balanced_rounds`.
-    """
-
-    rounds: int | None
-    measure: Measure
-    law: Law = "exponential"
-    output: Output = "last"
-    pace: float = 0.5
-
-    def run(
-        self,
-        curator: Curator,
-        task: Task,
-        start: Callable[[float], Reweighted],
-        family: Callable[[Any], Family[Any]],
-        notes: Sequence[str] = (),
-    ) -> Outcome:
-        """`start` makes the first model from the believed number of rows, `family` the update
-        from that model."""
-        total, workload = believed_rows(count_rows(curator)), task.workload
-        division = self.divide(task, curator.budget, total)
-        first = start(total)
-        iterates = (
-            done.after
-            for done in adaptive_measurements(
-                curator,
-                workload,
-                family=family(first),
-                selector=(WorstCell if self.measure == "cells" else WorstMarginal)(self.law),
-                schedule=Even(division[SELECTION].cost, division[MEASUREMENT].cost),
-                model=first,
-            )
-        )
-        # One model at a time: a thousand of them on a large domain do not fit.
-        model = average(iterates) if self.output == "average" else deque(iterates, maxlen=1).pop()
-        return Outcome(model, division[SELECTION].times, notes=tuple(notes))
-
-    def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        domain, workload, unit = task.domain, task.workload, task.unit
-        counted, left = counting(unit, budget)
-        rounds = self.rounds or self.default_rounds(domain, workload, unit, left, rows)
-        l2_squared = (
-            unit.max_rows**2
-            if self.measure == "cells"
-            else Marginal(workload.marginals()[0]).sensitivity(domain, unit).l2_squared
-        )
-        return Division((*counted, *even_rounds(left, rounds, SELECT_SHARE, l2_squared)))
-
-    def default_rounds(
-        self, domain: Domain, workload: Workload, unit: Unit, budget: Cost, total: float
-    ) -> int:
-        """From the budget, the (noisy) number of rows and the schema alone.
-
-        Counting queries: `pace` times `balanced_rounds`. Whole marginals: as many rounds as leave
-        each measurement's noise below a fiftieth of its table; a marginal of n cells has expected
-        noise sqrt(2/π) σ n in L1.
-        """
-        if self.measure == "cells":
-            wanted = round(self.pace * balanced_rounds(budget, total, unit))
-            return max(5, min(wanted, MOST_ROUNDS))
-        sizes = sorted(domain.cells(c) for c in workload.marginals())
-        sigma = total / 50 / (HALF_NORMAL * sizes[len(sizes) // 2])
-        rounds = int(2 * precision(budget * (1 - SELECT_SHARE)) * sigma**2)
-        most = 2 * len(workload.marginals())
-        return max(min(5, most), min(rounds, most))
 
 
 def balanced_rounds(budget: Cost, total: float, unit: Unit) -> float:
@@ -139,16 +62,22 @@ def balanced_rounds(budget: Cost, total: float, unit: Unit) -> float:
 
 
 class Reweighting(ABC):
-    """What the four have in common: the loop, from a model that its `family` then reweights."""
+    """What the four have in common: rounds that each choose the worst answered query by the law
+    `select` and measure it, single or a whole marginal, from a model that `family` then reweights.
+
+    `pace`: where `rounds` is None and counting queries are measured, how many rounds are taken for
+    each one of `balanced_rounds`.
+    """
 
     name: ClassVar[str]
+    pace: ClassVar[float] = 0.5
+    rounds: int | None
+    measure: Measure
+    select: Law
+    output: Output = "last"
 
-    @property
     @abstractmethod
-    def loop(self) -> Loop: ...
-
-    @abstractmethod
-    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> Reweighted:
+    def start(self, task: Task, total: float) -> Reweighted:
         """What is believed of `total` rows before anything is measured."""
 
     @abstractmethod
@@ -156,37 +85,90 @@ class Reweighting(ABC):
         """The update, from the first model."""
 
     @abstractmethod
-    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
+    def records(self, task: Task) -> int:
+        """How many have a weight."""
+
+    @abstractmethod
+    def effort(self, task: Task, rounds: int) -> float:
+        """Passes over all records in an average one of so many rounds."""
+
+    def notes(self, task: Task) -> Sequence[str]:
         """What a release says of what was started from."""
+        return ()
+
+    def foreseen(self, task: Task, division: Division, rows: int | None) -> Sequence[str]:
+        """What a plan says of that, and of the outcome."""
+        return ()
 
     def divide(self, task: Task, budget: Cost, rows: float) -> Division:
-        return self.loop.divide(task, budget, rows)
+        counted, left = counting.divide(task.unit, budget)
+        whole = Marginal(task.workload.marginals()[0]).sensitivity(task.domain, task.unit)
+        l2_squared = task.unit.max_rows**2 if self.measure == "cells" else whole.l2_squared
+        rounds = self.rounds or self._default_rounds(task, left, rows)
+        return Division((*counted, *even_rounds(left, rounds, SELECT_SHARE, l2_squared)))
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
-        notes = self.notes(curator.domain, zeros)
-        first = partial(self.start, curator.domain, zeros=zeros)
-        task = Task.of(curator, workload, zeros)
-        return self.loop.run(curator, task, first, self.family, notes)
+    def plan(self, task: Task, budget: Cost, rows: int | None) -> Plan:
+        division = self.divide(task, budget, rows or ASSUMED_ROWS)
+        rounds, records = division[SELECTION].times, self.records(task)
+        seconds = 0.5 + records * 4e-9 * rounds * self.effort(task, rounds)
+        notes = (*self.foreseen(task, division, rows), *assumed(rows or self.rounds))
+        return Plan(division.items, str(rounds), None, 5 * records * 8 / 2**20, seconds, notes)
+
+    def run(self, task: Task, curator: Curator) -> Outcome:
+        notes = self.notes(task)
+        total = counting.believed(counting.rows(curator))
+        division = self.divide(task, curator.budget, total)
+        first = self.start(task, total)
+        iterates = (
+            done.after
+            for done in adaptive_measurements(
+                curator,
+                task.workload,
+                family=self.family(first),
+                selector=(WorstCell if self.measure == "cells" else WorstMarginal)(self.select),
+                schedule=Even(division[SELECTION].cost, division[MEASUREMENT].cost),
+                model=first,
+            )
+        )
+        # One model at a time: a thousand of them on a large domain do not fit.
+        model = average(iterates) if self.output == "average" else deque(iterates, maxlen=1).pop()
+        return Outcome(model, division[SELECTION].times, notes=tuple(notes))
+
+    def _default_rounds(self, task: Task, budget: Cost, total: float) -> int:
+        """From the budget, the (noisy) number of rows and the schema alone.
+
+        Counting queries: `pace` times `balanced_rounds`. Whole marginals: as many rounds as leave
+        each measurement's noise below a fiftieth of its table; a marginal of n cells has expected
+        noise sqrt(2/π) σ n in L1.
+        """
+        if self.measure == "cells":
+            wanted = round(self.pace * balanced_rounds(budget, total, task.unit))
+            return max(5, min(wanted, MOST_ROUNDS))
+        sizes = sorted(map(task.domain.cells, task.workload.marginals()))
+        sigma = total / 50 / (HALF_NORMAL * sizes[len(sizes) // 2])
+        rounds = int(2 * precision(budget * (1 - SELECT_SHARE)) * sigma**2)
+        most = 2 * len(sizes)
+        return max(min(5, most), min(rounds, most))
 
 
 class OnCells(Reweighting):
     """What `mwem` and `pep` have in common: weights on all cells of a small domain."""
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        check_size(domain, self.name)
-        room.check_counted(domain, workload.marginals(), self.name)
+    def check(self, task: Task) -> None:
+        check_size(task.domain, self.name)
+        room.check_counted(task.domain, task.workload.marginals(), self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """Some numbers for every cell of the domain, and an answer for every query."""
-        whole = 5 * room.COUNTS * domain.cells() / MEGABYTE
-        asked = [q.columns for q in workload.queries]
-        return whole + room.megabytes(domain, asked, each=room.COUNTS)
+        whole = 5 * room.COUNTS * task.domain.cells() / MEGABYTE
+        asked = [q.columns for q in task.workload.queries]
+        return whole + room.megabytes(task.domain, asked, each=room.COUNTS)
 
-    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> ExplicitModel:
-        return ExplicitModel.uniform(domain, total, zeros)
+    def start(self, task: Task, total: float) -> ExplicitModel:
+        return ExplicitModel.uniform(task.domain, total, task.zeros)
 
-    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
-        return ()
+    def records(self, task: Task) -> int:
+        return task.domain.cells()
 
 
 @dataclass(frozen=True)
@@ -206,20 +188,23 @@ class OnPublicRecords(Reweighting):
     def with_public(self, public: PublicTable) -> Self:
         return replace(self, public=public)
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
-        self.table.check(domain, zeros)
-        room.check_counted(domain, workload.marginals(), self.name)
+    def check(self, task: Task) -> None:
+        self.table.check(task.domain, task.zeros)
+        room.check_counted(task.domain, task.workload.marginals(), self.name)
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """An answer for every query, and the table of the one that is looked at."""
-        asked = [q.columns for q in workload.queries]
-        return room.megabytes(domain, asked, each=room.COUNTS, largest=3 * room.COUNTS)
+        asked = [q.columns for q in task.workload.queries]
+        return room.megabytes(task.domain, asked, each=room.COUNTS, largest=3 * room.COUNTS)
 
-    def start(self, domain: Domain, total: float, zeros: Sequence[Zero]) -> SupportModel:
-        return self.table.start(total, zeros, self.initial)
+    def start(self, task: Task, total: float) -> SupportModel:
+        return self.table.start(total, task.zeros, self.initial)
 
-    def notes(self, domain: Domain, zeros: Sequence[Zero]) -> Sequence[str]:
-        return self.table.check(domain, zeros)
+    def records(self, task: Task) -> int:
+        return self.table.records
+
+    def notes(self, task: Task) -> Sequence[str]:
+        return self.table.check(task.domain, task.zeros)
 
 
 def needed(public: PublicTable | None, name: str) -> PublicTable:
@@ -280,13 +265,7 @@ def utility_bound(
 
 
 def bound_note(
-    public: PublicTable,
-    domain: Domain,
-    workload: Workload,
-    unit: Unit,
-    division: Division,
-    rows: int | None,
-    initial: str,
+    public: PublicTable, task: Task, division: Division, rows: int | None, initial: str
 ) -> str:
     """The utility bound in words, for a plan."""
     select, measure = division[SELECTION], division[MEASUREMENT]
@@ -295,12 +274,12 @@ def bound_note(
     bound = utility_bound(
         mixture_error=0.0,
         support=public.rows if initial == "frequencies" else public.records,
-        queries=sum(math.prod(q.shape(domain)) for q in workload.queries),
+        queries=sum(math.prod(q.shape(task.domain)) for q in task.workload.queries),
         rows=rows,
         rounds=select.times,
         epsilon=select.cost.epsilon_of_choice(),
         sigma=measure.sigma,
-        sensitivity=unit.max_rows,
+        sensitivity=task.unit.max_rows,
     )
     said = "says nothing at this budget (1 or more)" if bound >= 1 else f"{bound:.3f}"
     return (
@@ -308,10 +287,3 @@ def bound_note(
         f"confidence 95%): {said}, plus twice the best-mixture error of the public table, which "
         "`admeasure screen` measures."
     )
-
-
-def plan_of(division: Division, records: float, steps: float, notes: Sequence[str] = ()) -> Plan:
-    """`steps`: passes over all records in an average round."""
-    rounds = division[SELECTION].times
-    seconds = 0.5 + records * 4e-9 * rounds * steps
-    return Plan(division.items, str(rounds), None, 5 * records * 8 / 2**20, seconds, tuple(notes))

@@ -9,7 +9,7 @@ leaves say how values lie inside the bins.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -50,6 +50,7 @@ class PrivateBins:
 
     share: Fraction = Fraction(1, 10)
     delta_share: Fraction = Fraction(0)
+    note: str = NOTE
 
     def sells(self, column: Column) -> bool:
         return isinstance(column, Ordered)
@@ -59,23 +60,16 @@ class PrivateBins:
         counts = TreeCounts(column.name, schema.as_read.domain, hierarchy(column))
         return Item(str(counts), cost, cost.sigma(counts.l2_squared(schema.unit)))
 
-    def foreseen(
-        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
-    ) -> str:
-        if rows is None:
+    def foreseen(self, schema: Schema, items: Sequence[Item], likely: Mapping[str, int]) -> str:
+        if not likely:
             return FORESEEN.format(many="the most bins that they may come to have")
-        columns = (c for c in schema.open_columns if self.sells(c))
-        found = (
-            f"{c.name}: {self.likely(c, schema, budget, item, rows)}"
-            for c, item in zip(columns, items, strict=True)
-        )
-        return FORESEEN.format(many=f"as many bins as can hold enough rows ({', '.join(found)})")
+        found = ", ".join(f"{name}: {bins}" for name, bins in likely.items())
+        return FORESEEN.format(many=f"as many bins as can hold enough rows ({found})")
 
     def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
         """A bin is divided where it holds more than its share and more than noise would."""
-        assert item.sigma is not None
         wanted = self.bins(rows, budget, schema.domain, schema.unit)
-        return min(column.regular, 1 + int(min(wanted, rows / (tree.EVIDENCE * item.sigma))))
+        return min(column.regular, 1 + int(min(wanted, rows / (tree.EVIDENCE * item.noise))))
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         assert isinstance(column, Ordered)
@@ -109,12 +103,9 @@ class PrivateBins:
         wanted = math.sqrt(max(0.0, rows) / (PAIR * sigma))
         return int(min(max(wanted, FEWEST_BINS), (MOST_BINS - 1) // 2))
 
-    def note(self, names: str) -> str:
-        return NOTE.format(names=names)
-
 
 def pair_sigma(budget: Cost, share: Fraction, domain: Domain, unit: Unit) -> float:
     """The noise of a pair of columns, if half of what the mechanism has besides this share is
     divided among pairs, one for each column."""
     left = budget.without_delta * (1 - share) / (2 * len(domain))
-    return left.sigma(unit.rows_changed * unit.max_rows)
+    return left.sigma(unit.marginal_l2_squared)

@@ -10,7 +10,7 @@ have, which the open column itself says (`Column.levels`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol
@@ -19,7 +19,7 @@ from admeasure.domain import Domain
 from admeasure.planning import certified
 from admeasure.planning.bins import PrivateBins
 from admeasure.planning.categories import PrivateCategories
-from admeasure.planning.division import Item
+from admeasure.planning.division import Item, Task
 from admeasure.planning.groups import PrivateGroups
 from admeasure.planning.mechanism import Mechanism, Outcome, measures_all_columns
 from admeasure.planning.purchase import Purchase
@@ -43,6 +43,11 @@ class Private(Protocol):
         """Of the guarantee's delta, for all of them together; 0 where buying cannot fail."""
         ...
 
+    @property
+    def note(self) -> str:
+        """What the certificate says of the columns of these `{names}`."""
+        ...
+
     def sells(self, column: Column) -> bool:
         """Whether an open column is of this kind."""
         ...
@@ -51,10 +56,9 @@ class Private(Protocol):
         """What `cost` would buy for the column: touches no data."""
         ...
 
-    def foreseen(
-        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
-    ) -> str:
-        """What a plan should say of the kind's columns, whose items these are."""
+    def foreseen(self, schema: Schema, items: Sequence[Item], likely: Mapping[str, int]) -> str:
+        """What a plan should say of the kind's columns, whose items and `likely` levels these are;
+        the latter where the number of rows is known."""
         ...
 
     def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
@@ -65,10 +69,6 @@ class Private(Protocol):
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
         """The column with its levels, bought for `cost`. The curator's source reads the table by
         `schema.as_read`."""
-        ...
-
-    def note(self, names: str) -> str:
-        """What the certificate says of the columns of these names."""
         ...
 
 
@@ -114,11 +114,12 @@ def divide(schema: Schema, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
 
 def foreseen(schema: Schema, budget: Cost, rows: int | None) -> tuple[str, ...]:
     """What a plan should say of what is bought."""
-    bought = list(_purchases(schema, budget))
-    return tuple(
-        kind.foreseen(schema, budget, [item for one, _, item in bought if one is kind], rows)
-        for kind, _ in _open(schema)
-    )
+    said = []
+    for kind, _ in _open(schema):
+        found = [(c, item) for one, c, item in _purchases(schema, budget) if one is kind]
+        likely = {c.name: kind.likely(c, schema, budget, item, rows) for c, item in found if rows}
+        said.append(kind.foreseen(schema, [item for _, item in found], likely))
+    return tuple(said)
 
 
 def likely_domain(schema: Schema, budget: Cost, rows: int | None) -> Domain:
@@ -146,14 +147,17 @@ def run(
     The curator's source reads the table by `schema.as_read`.
     """
     if not schema.open_columns:
-        return schema, certified.run(mechanism, curator, workload, schema.zeros, certify)
+        return schema, certified.run(mechanism, Task.of(schema, workload), curator, certify)
     purchases = find(curator, schema)
     found = schema.with_columns({name: made.column for name, made in purchases.items()})
     known = [made.known for made in purchases.values() if made.known is not None]
     recoded = curator.recoded(found, known)
-    outcome = certified.run(mechanism, recoded, workload, found.zeros, certify)
+    outcome = certified.run(mechanism, Task.of(found, workload), recoded, certify)
     inside = {n: made.inside for n, made in purchases.items() if made.inside is not None}
-    notes = (kind.note(", ".join(c.name for c in columns)) for kind, columns in _open(schema))
+    notes = (
+        kind.note.format(names=", ".join(c.name for c in columns))
+        for kind, columns in _open(schema)
+    )
     return found, replace(outcome, notes=(*outcome.notes, *notes), inside=inside)
 
 

@@ -13,34 +13,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
 from admeasure.families.answers import AnswersModel
 from admeasure.measurement import NoisyErrors, mean_factor
 from admeasure.planning import room
-from admeasure.planning.division import Item
+from admeasure.planning.division import Item, Task
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
+from admeasure.privacy.scores.score import rounding
 from admeasure.privacy.workload_errors import WorkloadErrors
-from admeasure.schema import Zero
-from admeasure.unit import Unit
-from admeasure.workload import Workload
 
 NONE = Fraction(0)
+SILENT = "nothing of single marginals, any error of which lies within its noise"
+NOTHING = (
+    "The accuracy certificate will state nothing: any error of a table of this size lies within "
+    "its noise and rounding. Leave it out (--certify 0), or ask for fewer or smaller marginals."
+)
 USUAL = Fraction(1, 20)
 """Where the mechanism is left to `auto`: it costs about 1% of the error
 (docs/explanations/bounds.md). A mechanism that is named runs as its paper says, with all of the
 budget."""
 
 
-def share_of(
-    certify: float | None, domain: Domain, workload: Workload, *, by_auto: bool
-) -> Fraction:
+def share_of(certify: float | None, task: Task, *, by_auto: bool) -> Fraction:
     """The share of the budget that was asked for, as people write it. Where none was, the usual one
     if `auto` chose the mechanism, but for marginals that are too large to be counted whole."""
     if certify is None:
-        return USUAL if by_auto and _can_be_had(domain, workload) else NONE
+        return USUAL if by_auto and _can_be_had(task) else NONE
     if not 0 <= certify < 1:
         raise UsageError(
             f"The share for the accuracy certificate must be from 0 to below 1; it is {certify:g}. "
@@ -49,63 +49,65 @@ def share_of(
     return Fraction(str(certify))
 
 
-def _can_be_had(domain: Domain, workload: Workload) -> bool:
+def _can_be_had(task: Task) -> bool:
     try:
-        check(domain, workload, USUAL)
+        check(task, USUAL)
     except ResourceError:
         return False
     return True
 
 
-def check(domain: Domain, workload: Workload, share: Fraction) -> None:
+def check(task: Task, share: Fraction) -> None:
     """Refuse a certificate of marginals that cannot be counted whole."""
     if share:
-        room.check_counted(domain, workload.marginals(), "The accuracy certificate (--certify)")
+        marginals = task.workload.marginals()
+        room.check_counted(task.domain, marginals, "The accuracy certificate (--certify)")
 
 
-def needs(domain: Domain, workload: Workload, share: Fraction) -> float:
+def needs(task: Task, share: Fraction) -> float:
     """Megabytes: exact counts and the model's answers, some marginals at a time."""
-    return room.megabytes(domain, workload.marginals(), each=0, largest=32) if share else 0.0
+    marginals = task.workload.marginals() if share else ()
+    return room.megabytes(task.domain, marginals, each=0, largest=32)
 
 
-def divide(
-    domain: Domain, workload: Workload, unit: Unit, budget: Cost, share: Fraction
-) -> tuple[tuple[Item, ...], Cost]:
+def divide(task: Task, budget: Cost, share: Fraction) -> tuple[tuple[Item, ...], Cost]:
     """The item of the certificate, no item where there is none; and what the mechanism has."""
     if not share:
         return (), budget
-    errors = WorkloadErrors(AnswersModel(domain, 0.0, {}, {}), workload, domain)
+    errors = WorkloadErrors(AnswersModel(task.domain, 0.0, {}, {}), task.workload, task.domain)
     cost = budget * share
-    return (Item(str(errors), cost, cost.sigma(errors.l2_squared(unit))),), budget - cost
+    return (Item(str(errors), cost, cost.sigma(errors.l2_squared(task.unit))),), budget - cost
 
 
-def foreseen(workload: Workload, items: Sequence[Item]) -> tuple[str, ...]:
-    """What a plan should say of it: the precision is known before."""
-    m = len(workload.marginals())
+def foreseen(task: Task, items: Sequence[Item], rows: int | None) -> tuple[str, ...]:
+    """What a plan should say of it: the precision is known before. An error lies between nothing
+    and twice the rows, so that within `rows` of something says nothing."""
+    if not items:
+        return ()
+    workload, most = task.workload, math.inf if rows is None else rows
+    marginals = workload.marginals()
+    m = len(marginals)
     times = max(mean_factor(m), math.sqrt(m) if workload.weighs_alike else 0.0)
-    halves = (1.96 * (item.sigma or 0.0) for item in items)
+    slack = rounding(max(map(task.domain.cells, marginals), default=0), most)
     whose = "of those that are looked at the" if workload.sampled else "the workload's"
-    return tuple(
-        f"The accuracy certificate will state {whose} mean error within {half / times:,.0f} "
-        f"rows, and that of each marginal within {half:,.0f} (95%)."
-        for half in halves
+    mean, each = (1.96 * items[0].noise / draws + slack for draws in (times, 1))
+    if mean >= most:
+        return (NOTHING,)
+    of_each = SILENT if each >= most else f"that of each marginal within {each:,.0f}"
+    return (
+        f"The accuracy certificate will state {whose} mean error within {mean:,.0f} rows, and "
+        f"{of_each} (95%).",
     )
 
 
-def run(
-    mechanism: Mechanism,
-    curator: Curator,
-    workload: Workload,
-    zeros: Sequence[Zero],
-    share: Fraction = NONE,
-) -> Outcome:
+def run(mechanism: Mechanism, task: Task, curator: Curator, share: Fraction = NONE) -> Outcome:
     """Run the mechanism with what is left, then buy the errors of its model."""
-    items, left = divide(curator.domain, workload, curator.unit, curator.budget, share)
+    items, left = divide(task, curator.budget, share)
     if not items:
-        return mechanism.run(curator, workload, zeros)
-    outcome = mechanism.run(curator.within(left), workload, zeros)
-    errors = WorkloadErrors(outcome.model, workload, curator.domain)
+        return mechanism.run(task, curator)
+    outcome = mechanism.run(task, curator.within(left))
+    errors = WorkloadErrors(outcome.model, task.workload, task.domain)
     noisy = curator.statistic(errors, items[0].cost)
-    alike = workload.weighs_alike
+    alike = task.workload.weighs_alike
     stated = NoisyErrors(errors.marginals, noisy.values, noisy.sigma, weighs_alike=alike)
     return replace(outcome, errors=stated)

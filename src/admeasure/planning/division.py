@@ -14,17 +14,13 @@ from fractions import Fraction
 
 from admeasure.domain import Domain
 from admeasure.errors import BudgetError
-from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost
-from admeasure.privacy.curator import Curator
 from admeasure.privacy.noise import LARGEST_SCALE
 from admeasure.schema import Schema, Zero
 from admeasure.unit import Unit
 from admeasure.workload import Workload
 
 ROWS = "number of rows"
-ROWS_SHARE = Fraction(1, 50)
-"""What a mechanism that must know the number of rows pays for it, where it is private."""
 
 ASSUMED_ROWS = 10_000
 """Where a plan is asked for without a number of rows."""
@@ -55,8 +51,8 @@ class Task:
     unit: Unit
 
     @classmethod
-    def of(cls, given: Schema | Curator, workload: Workload, zeros: Sequence[Zero]) -> Task:
-        return cls(given.domain, workload, tuple(zeros), given.unit)
+    def of(cls, schema: Schema, workload: Workload) -> Task:
+        return cls(schema.domain, workload, schema.zeros, schema.unit)
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,12 @@ class Item:
     def total(self) -> Cost:
         return self.cost * self.times
 
+    @property
+    def noise(self) -> float:
+        """`sigma`, of what is measured."""
+        assert self.sigma is not None
+        return self.sigma
+
 
 @dataclass(frozen=True)
 class Division:
@@ -84,10 +86,7 @@ class Division:
 
     def total(self, what: str) -> Cost:
         """What that gets in all; nothing where the division has no such item."""
-        found = self.items[0].cost * 0
-        for item in self.items:
-            found = found + item.total if item.what == what else found
-        return found
+        return sum((i.total for i in self.items if i.what == what), self.items[0].cost * 0)
 
 
 def by_shares(budget: Cost, parts: Sequence[tuple[str, Fraction, int]]) -> Division:
@@ -116,12 +115,10 @@ def as_noisy(what: str, l2_squared: int, one: Cost, times: int = 1) -> Item:
     return Item(what, cost, cost.sigma(l2_squared), times)
 
 
-def counting(unit: Unit, budget: Cost) -> tuple[tuple[Item, ...], Cost]:
-    """The number of rows, no item where it is public; and what that leaves."""
-    if unit.rows_are_public:
-        return (), budget
-    share = budget * ROWS_SHARE
-    return (Item(ROWS, share, share.sigma(unit.max_rows**2)),), budget - share
+def evenly(what: str, unit: Unit, budget: Cost, times: int) -> Item:
+    """So many marginals, all with the same noise, for the budget together."""
+    each = budget / times
+    return Item(what, each, each.sigma(unit.marginal_l2_squared), times)
 
 
 def assumed(rows: int | None) -> tuple[str, ...]:
@@ -140,24 +137,6 @@ def precision(budget: Cost) -> float:
     """1/(2σ²) of the number of rows, or any count that a row changes by one, measured for all of
     the budget: what rules for the number of rounds are written in. Under zCDP it is rho."""
     return 0.5 / budget.sigma(1) ** 2
-
-
-def count_rows(curator: Curator) -> Measurement:
-    """The number of rows, bought for its share of the whole budget."""
-    return curator.rows(curator.budget * ROWS_SHARE)
-
-
-def believed_rows(counted: Measurement) -> float:
-    """What a run computes with: at least one row."""
-    return max(1.0, float(counted.values))
-
-
-def halved_rounds(task: Task, budget: Cost, rounds: int) -> Division:
-    """The number of rows, then rounds that cost the same: half of each for the choice of a
-    marginal, half to measure it whole."""
-    counted, left = counting(task.unit, budget)
-    whole = task.unit.rows_changed * task.unit.max_rows
-    return Division((*counted, *even_rounds(left, rounds, Fraction(1, 2), whole)))
 
 
 def even_rounds(budget: Cost, rounds: int, select: Fraction, l2_squared: int) -> tuple[Item, Item]:

@@ -10,14 +10,15 @@ from statistics import median
 from admeasure.domain import Columns, Domain
 from admeasure.families import HALF_NORMAL
 from admeasure.limits import MEGABYTE
-from admeasure.planning.division import ASSUMED_ROWS
-from admeasure.planning.mechanism import Item, Plan
+from admeasure.planning.division import ASSUMED_ROWS, Item, Task
+from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
-from admeasure.workload import Workload
 
 # Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10, and with
 # benchmarks/plans.py (the process; mechanisms that state what they hold).
 PROCESS_MEGABYTES = 110
+READ_COLUMN = 0.75
+"""Megabytes of each column of a CSV file that is read: 500 take 383 in all, 2,000 take 1,571."""
 BYTES_PER_CELL = 100
 KEPT_MEGABYTES = 2048
 """What a curator keeps of exact counts and answers, at most (`privacy.truth.HOST_BYTES`, twice)."""
@@ -31,8 +32,8 @@ GROWTH = 20
 class Rates:
     """Seconds to start with, for each candidate and for each megabyte that a model can reach; how
     many times that the memory is; seconds for each round, and for each column and megabyte of what
-    is not drowned by noise, where these are known; megabytes for each candidate beside its tables;
-    and the part of all that time that a run takes where pairs are `THIN`."""
+    is not drowned by noise, where these are known; megabytes for each candidate beside its
+    tables."""
 
     start: float
     candidate: float
@@ -41,7 +42,6 @@ class Rates:
     each_round: float = 0.0
     column: float = 0.0
     held: float = 0.0
-    thin: float = 1.0
 
 
 ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
@@ -50,19 +50,19 @@ FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
 PLUS = Rates(0.2, 0.001, 0.0, 10, each_round=0.03, column=0.006)
 """Of `aim-plus`, which stops sooner."""
-BATCHES = Rates(0.3, 0.0012, 0.5, 25, held=0.004, thin=0.15)
-"""Of `aim-plus` where it chooses several marginals a round, of a tree that stays small."""
+BATCHES = Rates(0.0, 0.0, 0.0, 25, held=0.004)
+"""Of `aim-plus` where it chooses several marginals a round; the time is `seconds_of_batches`."""
 WIDE = 512
 """Of more columns each candidate takes the longer, the longer the ways through a tree are."""
 BYTES_PER_WAY = 300
-THIN = 0.1
-"""Where noise alone would cause more than this error of pairs, rounds of a batch end soon."""
+THIN, OF_THIN = 0.1, 0.4
+"""Where noise alone would cause more than this error of pairs, rounds of a batch end soon: that
+part of the time is taken."""
 
 
 def graphical(
     items: tuple[Item, ...],
-    domain: Domain,
-    workload: Workload,
+    task: Task,
     rows: int | None,
     *,
     sigma_last: float,
@@ -76,37 +76,51 @@ def graphical(
 
     Every marginal of the workload is taken to be as noisy as if it were measured once at
     `sigma_last`, and no worse than knowing nothing (`noise_error`).
-    `cells` of tables are held, and the run takes `seconds`, where the mechanism knows that; else
+    `cells` of tables are held, and the run takes `seconds`, where the mechanism knows them; else
     they follow the size that a model can reach, and the tables that are worth a look.
     """
+    domain, workload = task.domain, task.workload
     error = noise_error(domain, workload.marginals(), sigma_last, rows) if rows else None
     reach = expected_megabytes(domain, rows, sigma_last, max_megabytes)
     megabytes = process_megabytes(domain, rows)
-    if seconds is None or cells is None:
-        closure = workload.closure()
-        drowned = HOPELESS * (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma_last)
-        worth = (n for n in map(domain.cells, closure) if n <= max(drowned, LEAST_CELLS))
+    looked = len(workload.candidates()) if seconds is None or cells is None else 0
+    if cells is None:
+        drowned = HOPELESS * audible_cells(rows, sigma_last)
+        worth = (n for n in map(domain.cells, workload.closure()) if n <= max(drowned, LEAST_CELLS))
         # Exact counts beyond what a curator keeps are counted again, and not held.
         megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
-        looked = len(workload.candidates())
         megabytes += rates.held * looked
-        seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
-        seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
-        seconds += rates.column * len(domain) * reach * (1 - (error or 0.0) / 2)
-        if rates.thin < 1 and rows:
-            pairs = [r for r in closure if len(r) == 2]
-            if pairs and noise_error(domain, pairs, sigma_last, rows) > THIN:
-                seconds *= rates.thin
-        seconds *= max(1.0, len(domain) / WIDE) ** 2
         megabytes += BYTES_PER_WAY * max(0, len(domain) - WIDE) ** 2 / MEGABYTE
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
+    if seconds is None:
+        seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
+        seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
+        seconds += rates.column * len(domain) * reach * (1 - (error or 0.0) / 2)
+        seconds *= max(1.0, len(domain) / WIDE) ** 2
     notes = (
         "The expected error is what noise alone would cause; correlations that are not measured "
         "add to it, and marginals with many cells are usually answered from smaller ones.",
         "Memory and time are rough: half as much, or twice, is common.",
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
+
+
+def seconds_of_batches(task: Task, rows: int | None, sigma: float, batch: int) -> float:
+    """Of rounds that choose `batch` marginals: by the scores of all rounds, and by the cells that
+    noise leaves audible, with which trees grow. Fitted to 16 runs (docs/measurements/scale.md)."""
+    domain, workload = task.domain, task.workload
+    scores = len(workload.candidates()) * likely_rounds(domain, rows, sigma) / batch
+    seconds = 3.2 * (scores / 50_000) ** 0.72 * (audible_cells(rows, sigma) / 2000) ** 0.4
+    pairs = [r for r in workload.closure() if len(r) == 2]
+    if rows and pairs and noise_error(domain, pairs, sigma, rows) > THIN:
+        seconds *= OF_THIN
+    return 0.2 + seconds * max(1.0, len(domain) / WIDE) ** 2
+
+
+def audible_cells(rows: int | None, sigma: float) -> float:
+    """Noise drowns marginals of more cells than that."""
+    return (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma)
 
 
 def noise_error(domain: Domain, sets: Sequence[Columns], sigma: float, rows: int) -> float:
@@ -120,21 +134,26 @@ def process_megabytes(domain: Domain, rows: int | None) -> float:
     return PROCESS_MEGABYTES + 2.5 * (rows or ASSUMED_ROWS) * len(domain) / MEGABYTE
 
 
+def reading_megabytes(columns: int) -> float:
+    """What the process takes while it reads a file, of whatever it holds later."""
+    return PROCESS_MEGABYTES + READ_COLUMN * columns
+
+
 def expected_megabytes(
     domain: Domain, rows: int | None, sigma: float, max_megabytes: float
 ) -> float:
-    """About how large a model grows: noise drowns marginals of more than rows / (sqrt(2/π) σ)
-    cells, and each column brings a clique of that size or GROWTH times it."""
+    """About how large a model grows: each column brings a clique of the size that noise does not
+    drown, or GROWTH times it."""
     if not rows:
         return max_megabytes
-    audible = rows / (HALF_NORMAL * sigma)
+    audible = audible_cells(rows, sigma)
     return min(max_megabytes, GROWTH * len(domain) * audible * 8 / 2**20)
 
 
 def likely_rounds(domain: Domain, rows: int | None, sigma: float) -> float:
     """About how many rounds of one marginal there are: as many a column as pairs of columns of the
     usual size, multiplied, make a marginal that noise drowns (three quarters of that were seen)."""
-    audible = max(2.0, (rows or ASSUMED_ROWS) / (HALF_NORMAL * sigma))
+    audible = max(2.0, audible_cells(rows, sigma))
     pair = max(2.0, float(median(domain.shape(domain.columns)))) ** 2
     return 0.75 * len(domain) * log(audible) / log(pair)
 
@@ -150,9 +169,9 @@ def fewest_rounds(budget: Cost, first: Cost, growth: int = 4) -> int:
     return rounds
 
 
-def unmeasured(domain: Domain, workload: Workload) -> tuple[str, ...]:
+def unmeasured(task: Task) -> tuple[str, ...]:
     """A note on columns that the workload never names, if there are any."""
-    left = [c for c in domain.columns if c not in workload.columns]
+    left = [c for c in task.domain.columns if c not in task.workload.columns]
     if not left:
         return ()
     return (

@@ -9,7 +9,7 @@ column, and the shares of codes say how rows lie inside levels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,8 +38,6 @@ NOTE = (
     "counts."
 )
 FORESEEN = "Columns with a hierarchy (levels_of) are counted as if they had {many}."
-MOST = "the most levels that they may come to have"
-ENOUGH = "as many levels as can hold enough rows ({levels})"
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,7 @@ class PrivateGroups:
 
     share: Fraction = Fraction(1, 10)
     delta_share: Fraction = Fraction(0)
+    note: str = NOTE
     most: int = MOST_CUT
 
     def sells(self, column: Column) -> bool:
@@ -60,22 +59,15 @@ class PrivateGroups:
     def _counts(self, column: Column, domain: Domain) -> TreeCounts:
         return TreeCounts(column.name, domain, _hierarchy(column).levels, "levels")
 
-    def foreseen(
-        self, schema: Schema, budget: Cost, items: Sequence[Item], rows: int | None
-    ) -> str:
-        if rows is None:
-            return FORESEEN.format(many=MOST)
-        columns = (c for c in schema.open_columns if self.sells(c))
-        found = (
-            f"{c.name}: {self.likely(c, schema, budget, item, rows)}"
-            for c, item in zip(columns, items, strict=True)
-        )
-        return FORESEEN.format(many=ENOUGH.format(levels=", ".join(found)))
+    def foreseen(self, schema: Schema, items: Sequence[Item], likely: Mapping[str, int]) -> str:
+        if not likely:
+            return FORESEEN.format(many="the most levels that they may come to have")
+        found = ", ".join(f"{name}: {levels}" for name, levels in likely.items())
+        return FORESEEN.format(many=f"as many levels as can hold enough rows ({found})")
 
     def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
-        assert item.sigma is not None
         read = schema.as_read.domain
-        least = self.least(column, rows, item.sigma, budget, read, schema.unit)
+        least = self.least(column, rows, item.noise, budget, read, schema.unit)
         return min(column.regular, math.ceil(rows / least) + len(_hierarchy(column).tops))
 
     def buy(self, curator: Curator, column: Column, cost: Cost) -> Purchase:
@@ -112,9 +104,6 @@ class PrivateGroups:
         cells = float(np.mean(others)) if others else 0.0
         noise = max(sigma, cells * pair_sigma(budget, self.share, domain, unit))
         return max(rows / self.most, tree.EVIDENCE * noise)
-
-    def note(self, names: str) -> str:
-        return NOTE.format(names=names)
 
 
 def level_variances(levels: tree.Levels, of_leaves: np.ndarray) -> np.ndarray:

@@ -1,16 +1,16 @@
 """What every mechanism is: options that can be checked, planned and run.
 
 A mechanism is a frozen dataclass; its fields are its options, on the command line and in Python.
-It never touches the table: `run` is handed a curator.
+Whoever asks it builds one `Task` and gives it to each method. It never touches the table: `run` is
+handed a curator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
-from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import Model
 from admeasure.measurement import NoisyErrors
@@ -19,10 +19,8 @@ from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.public.table import PublicTable
 from admeasure.queries import Predicate
-from admeasure.schema import Zero
 from admeasure.schema.inside import Inside
 from admeasure.selectors.evidence import Selection
-from admeasure.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,11 @@ class Mechanism(Protocol):
     name: ClassVar[str]
     summary: ClassVar[str]
 
-    def check(self, domain: Domain, workload: Workload, zeros: Sequence[Zero]) -> None:
+    def check(self, task: Task) -> None:
         """Raise a clear error where the mechanism cannot serve this. Nothing is charged yet."""
         ...
 
-    def needs(self, domain: Domain, workload: Workload) -> float:
+    def needs(self, task: Task) -> float:
         """Megabytes, beside what the process holds, that a run cannot do without; `room`."""
         ...
 
@@ -77,7 +75,7 @@ class Mechanism(Protocol):
         """How the budget would be divided, and what that would give; touches no data."""
         ...
 
-    def run(self, curator: Curator, workload: Workload, zeros: Sequence[Zero]) -> Outcome:
+    def run(self, task: Task, curator: Curator) -> Outcome:
         """Spend the curator's budget and return what was learned."""
         ...
 

@@ -79,6 +79,11 @@ def pairs(domain: Domain, most_cells: float) -> tuple[Columns, ...]:
     return tuple(pair for pair in found if domain.cells(pair) <= most_cells)
 
 
+def of_columns(domain: Domain) -> float:
+    """Megabytes of the one-way marginals."""
+    return megabytes(domain, [(c,) for c in domain.columns], each=40)
+
+
 def megabytes(
     domain: Domain, marginals: Sequence[Columns], *, each: float, largest: float = 0.0
 ) -> float:

@@ -141,12 +141,13 @@ def reach(levels: Levels, z: Sequence[np.ndarray], v: Sequence[np.ndarray]) -> t
 def subtrees(
     levels: Levels, noisy: Sequence[np.ndarray], sigma: float
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of every node the least squares estimate from itself and what is below, and its variance."""
+    """Of every node the least squares estimate from itself and what is below, and its variance.
+    Nodes are the last axis."""
     estimates = [np.asarray(noisy[-1], dtype=float)]
     variances = [np.full(len(levels[-1]), sigma**2)]
     for i in range(len(levels) - 2, -1, -1):
         groups = _children(levels[i], levels[i + 1])
-        sums, spread = (np.add.reduceat(a[0], groups) for a in (estimates, variances))
+        sums, spread = (np.add.reduceat(a[0], groups, axis=-1) for a in (estimates, variances))
         variances.insert(0, 1 / (1 / sigma**2 + 1 / spread))
         estimates.insert(0, variances[0] * (noisy[i] / sigma**2 + sums / spread))
     return estimates, variances
@@ -160,13 +161,7 @@ def least_squares(levels: Levels, noisy: Sequence[np.ndarray]) -> np.ndarray:
     elsewhere give (AᵀA)⁻¹ w, and w times that is the variance of w times the counts, in squared
     scales of the noise.
     """
-    below, variances = [np.asarray(noisy[-1], dtype=float)], [np.ones(len(levels[-1]))]
-    for upper, lower, own in zip(levels[-2::-1], levels[:0:-1], noisy[-2::-1], strict=True):
-        groups = _children(upper, lower)
-        spread = np.add.reduceat(variances[0], groups)
-        sums = np.add.reduceat(below[0], groups, axis=-1)
-        variances.insert(0, spread / (1 + spread))
-        below.insert(0, (spread * own + sums) / (1 + spread))
+    below, variances = subtrees(levels, noisy, 1.0)
     found = below[0]
     for i in range(1, len(levels)):
         groups, z, v = _children(levels[i - 1], levels[i]), below[i], variances[i]

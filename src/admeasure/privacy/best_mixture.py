@@ -20,7 +20,7 @@ of the budget charged; that it was reached is a fact about the table that no bud
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ class BestMixtureError:
     def l2_squared(self, unit: Unit) -> int:
         return math.ceil((unit.max_rows + TOLERANCE) * GRID + 1) ** 2
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
         answers = [q.answer(t) for q, t in zip(self.queries, tables, strict=True)]
         found = best_mixture(
             self.support, self.queries, answers, gap=TOLERANCE, seconds=self.seconds

@@ -27,13 +27,12 @@ kept across forks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
 
 from admeasure.errors import BudgetError, UsageError
 from admeasure.privacy import changes
@@ -43,8 +42,6 @@ from admeasure.privacy.bookserver import BookAddress, BookServer, place_of
 from admeasure.privacy.changes import BookConnection, Change
 from admeasure.privacy.cost import Cost, Number, as_cost, budget_of, in_decimal
 from admeasure.privacy.journal import NOTHING, Mark
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,7 @@ class Book:
         if not dataset.strip():
             raise UsageError("A data set needs a name.")
         total = _total(epsilon, delta, delta_share)
-
-        def change(db: BookConnection, state: State) -> Account:
+        with self._changing("Nothing was entered.") as (db, state):
             if dataset in state.accounts:
                 raise BudgetError(
                     f"The data set {dataset!r} is in the book {self.path} already, and its total "
@@ -146,9 +142,7 @@ class Book:
             budget = {"epsilon": account.epsilon, "delta": account.delta, **total.to_record()}
             entered = {"change": "dataset", "dataset": dataset, **budget, "at": account.created}
             changes.append(db, entered)
-            return account
-
-        return self._write(change, "Nothing was entered.")
+        return account
 
     def reserve(
         self,
@@ -173,8 +167,7 @@ class Book:
         `book.entry(number).cost` is what was granted and all that the run may spend.
         """
         _positive(cost)
-
-        def change(db: BookConnection, state: State) -> int:
+        with self._changing("Nothing was charged.") as (db, state):
             account = state.account(dataset, self.path)
             at_delta = account.delta if delta is None else float(delta)
             granted = account.granted(cost, at_delta)
@@ -196,19 +189,14 @@ class Book:
                 },
             )
             changes.write_mark(db, number, NOTHING)
-            return number
-
-        return self._write(change, "Nothing was charged.")
+        return number
 
     def check(self, dataset: str, cost: Cost | Number, delta: float | None = None) -> None:
         """Refuse what `reserve` would refuse now. Another process may still come first."""
         _positive(cost)
-
-        def look(_: BookConnection, state: State) -> None:
+        with self._state("Nothing was charged.") as (_, state):
             account = state.account(dataset, self.path)
             account.granted(cost, account.delta if delta is None else float(delta))
-
-        self._read(look, "Nothing was charged.")
 
     def settle(self, entry: int, spent: Cost | Number) -> None:
         """The run has ended with a release: lower its charge to what its ledger charged."""
@@ -221,12 +209,9 @@ class Book:
 
     def close_dataset(self, dataset: str) -> None:
         """Refuse every further run on the data set, for good. What runs now may still settle."""
-
-        def change(db: BookConnection, state: State) -> None:
+        with self._changing("It is not closed.") as (db, state):
             if state.account(dataset, self.path).closed is None:
                 changes.append(db, {"change": "close", "dataset": dataset, "at": _now()})
-
-        self._write(change, "It is not closed.")
 
     def mark(self, entry: int, before: Mark, after: Mark) -> None:
         """Note how far a run's journal goes, before its newest result is visible.
@@ -245,12 +230,9 @@ class Book:
 
     def mark_of(self, entry: int) -> Mark:
         """How far the journal of a run went when its last result was committed."""
-
-        def look(db: BookConnection, state: State) -> Mark:
+        with self._state() as (db, state):
             state.entry(entry, self.path)
             return self._store.read_mark(db, entry)
-
-        return self._read(look)
 
     def changes(self) -> tuple[Change, ...]:
         """Every change ever made, oldest first. Checks the whole file: `BudgetError` for damage."""
@@ -273,27 +255,27 @@ class Book:
 
     def account(self, dataset: str) -> Account:
         """One data set's total, spent and left."""
-        return self._read(lambda _, state: state.account(dataset, self.path))
+        with self._state() as (_, state):
+            return state.account(dataset, self.path)
 
     def datasets(self) -> tuple[Account, ...]:
         """Every data set, by name."""
-        return self._read(lambda _, state: tuple(a for _, a in sorted(state.accounts.items())))
+        with self._state() as (_, state):
+            return tuple(account for _, account in sorted(state.accounts.items()))
 
     def entry(self, number: int) -> Entry:
         """One run, by the number that `reserve` gave."""
-        return self._read(lambda _, state: state.entry(number, self.path))
+        with self._state() as (_, state):
+            return state.entry(number, self.path)
 
     def history(self, dataset: str) -> tuple[Entry, ...]:
         """Every run on a data set, in the order in which they were charged."""
-
-        def look(_: BookConnection, state: State) -> tuple[Entry, ...]:
+        with self._state() as (_, state):
             state.account(dataset, self.path)
             return state.history(dataset)
 
-        return self._read(look)
-
     def _end(self, number: int, status: str, spent: Cost | Number | None) -> None:
-        def change(db: BookConnection, state: State) -> None:
+        with self._changing(f"Entry {number} stays charged in full.") as (db, state):
             entry = state.entry(number, self.path)
             now = entry.cost if spent is None else _cost(spent)
             if (entry.status, entry.cost) == (status, now):
@@ -314,27 +296,26 @@ class Book:
             ending = {"status": status, **now.to_record(), "at": _now(), **spent_record(total)}
             changes.append(db, {"change": "end", "entry": number, **ending})
 
-        self._write(change, f"Entry {number} stays charged in full.")
-
-    def _read(self, look: Callable[[BookConnection, State], T], unchanged: str = "") -> T:
-        with self._state(write=False, unchanged=unchanged) as (db, state):
-            return look(db, state)
-
-    def _write(self, change: Callable[[BookConnection, State], T], unchanged: str) -> T:
-        """Make a change; `unchanged` is what is true where it could not be made.
+    @contextmanager
+    def _changing(self, unchanged: str) -> Iterator[tuple[BookConnection, State]]:
+        """A transaction in which a change is made, and what the book says at its beginning.
 
         A book that was not read before is read before the write lock is taken, so that the lock is
         held for a moment only; under it, what others added meanwhile is read.
         """
         if not self._known:
-            self._read(lambda db, state: None, unchanged)
-        with self._state(write=True, unchanged=unchanged) as (db, state):
-            return change(db, state)
+            with self._state(unchanged):
+                pass
+        with self._state(unchanged, write=True) as found:
+            yield found
 
     @contextmanager
-    def _state(self, *, write: bool, unchanged: str) -> Iterator[tuple[BookConnection, State]]:
+    def _state(
+        self, unchanged: str = "", *, write: bool = False
+    ) -> Iterator[tuple[BookConnection, State]]:
         """A transaction, and what the book says at its beginning: what this `Book` has read and
-        checked before, and the changes since then.
+        checked before, and the changes since then. `unchanged` is what is true where a change could
+        not be made.
 
         What is known is taken out, in one step, before the transaction begins, so that the
         transaction sees all of it, and put back in the end. Whoever comes meanwhile, another thread

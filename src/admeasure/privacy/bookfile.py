@@ -48,22 +48,14 @@ class BookFile:
         """
         if self.path.absolute().parent.is_dir():
             _make_file(self.path)
-        with self._connection(make=True) as db:
-            self._begin_to_write(db)
-            try:
-                if _is_empty(db):
-                    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                    changes.make_tables(db)
-                    changes.append(db, {"change": "book"})
-                    db.execute(f"PRAGMA user_version = {FORMAT}")
-                    db.execute("COMMIT")
-                else:
-                    db.execute("ROLLBACK")
-                    _check(db, self.path)
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        with self._begun(write=True, make=True) as db:
+            if _is_empty(db):
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                changes.make_tables(db)
+                changes.append(db, {"change": "book"})
+                db.execute(f"PRAGMA user_version = {FORMAT}")
+            else:
+                _check(db, self.path)
 
     @contextmanager
     def transaction(
@@ -74,15 +66,22 @@ class BookFile:
         One that writes takes the write lock before it reads, so that nobody can spend between the
         look and the charge.
         """
-        with self._connection(unchanged=unchanged) as db:
+        with self._begun(write=write, unchanged=unchanged) as db:
+            if _check(db, self.path) < FORMAT and write:
+                _migrate(db)
+            yield db
+
+    @contextmanager
+    def _begun(
+        self, *, write: bool, make: bool = False, unchanged: str = ""
+    ) -> Iterator[sqlite3.Connection]:
+        """A transaction on the file, whatever is in it."""
+        with self._connection(make=make, unchanged=unchanged) as db:
             if write:
                 self._begin_to_write(db)
             else:
                 db.execute("BEGIN")
             try:
-                version = _check(db, self.path)
-                if write and version < FORMAT:
-                    _migrate(db)
                 yield db
                 db.execute("COMMIT")
             except BaseException:

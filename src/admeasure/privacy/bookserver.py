@@ -199,10 +199,6 @@ class BookServer:
             if db.execute("COMMIT").statusmessage != "COMMIT":  # it had failed, and was rolled back
                 raise psycopg.errors.InternalError_
         except psycopg.Error as error:
-            if isinstance(error, psycopg.IntegrityError | psycopg.ProgrammingError) and not (
-                isinstance(error, _missing() + _forbidden())
-            ):
-                raise  # a fault of ours, not of the book
             raise self._in_words(error, unchanged, committing=committing) from None
         except SetBack:
             raise set_back(self.address) from None
@@ -285,11 +281,13 @@ class BookServer:
                     f"The server of the budget book {self.address} has no room. {said}Make room, "
                     "then try again."
                 )
-        if isinstance(error, _missing()):
-            return NoBook(
-                f"There is no budget book {self.address}. Check the address, or make one by "
-                "`admeasure ledger create`."
-            )
+            case errors.UndefinedTable() | errors.InvalidSchemaName():
+                return NoBook(
+                    f"There is no budget book {self.address}. Check the address, or make one by "
+                    "`admeasure ledger create`."
+                )
+            case errors.IntegrityError() | errors.ProgrammingError():
+                return error  # a fault of ours, not of the book
         if committing:
             return BudgetInDoubt(
                 f"The connection to the budget book {self.address} was lost while a change was "
@@ -312,19 +310,6 @@ class _Statements:
     def execute(self, statement: str, values: Iterable[Any] = (), /) -> Any:
         text = statement.replace("?", "%s")
         return self._connection.execute(text.encode(), tuple(values) or None)
-
-
-def _missing() -> tuple[type[Exception], ...]:
-    """What the server says where there is no book."""
-    from psycopg import errors
-
-    return (errors.UndefinedTable, errors.InvalidSchemaName)
-
-
-def _forbidden() -> tuple[type[Exception], ...]:
-    from psycopg import errors
-
-    return (errors.InsufficientPrivilege,)
 
 
 def _quoted(name: str) -> str:

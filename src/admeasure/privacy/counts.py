@@ -6,9 +6,8 @@ a step that is replayed reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -68,37 +67,20 @@ class StepCounts:
     def of(self, columns: Columns) -> np.ndarray:
         kept = self._counts.kept
         if columns not in kept and columns not in self._held:
-            if columns in self._waiting:
-                del self._waiting[: self._waiting.index(columns)]
-            self._counts.read(self._waiting)
+            self._counts.read(self._from(columns))
         if columns in kept:
             return kept[columns]
         if columns not in self._held:
-            batch = next(self._batches(), [columns])
+            cells, most = self._counts.domain.cells, self._counts.batch_cells
+            batch = next(batches(self._from(columns), cells, most))
             self._held = {}  # given back before as much again is read
             self._held = dict(zip(batch, self._counts.source.counts(batch), strict=True))
         return self._held[columns]
 
-    def _batches(self) -> Iterator[list[Columns]]:
-        """Those waiting, as many at a time as a batch holds."""
-        return batches(self._waiting, self._counts.domain.cells, self._counts.batch_cells)
-
-
-@dataclass(frozen=True)
-class CountedTables(Sequence[np.ndarray]):
-    """Exact counts of marginals, each read when it is asked for: all of them may be too many."""
-
-    counts: StepCounts
-    marginals: Sequence[Columns]
-
-    def __len__(self) -> int:
-        return len(self.marginals)
-
-    @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[np.ndarray]: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | list[np.ndarray]:
-        if isinstance(place, slice):
-            return [self.counts.of(columns) for columns in self.marginals[place]]
-        return self.counts.of(self.marginals[place])
+    def _from(self, columns: Columns) -> list[Columns]:
+        """These and what is announced after them; what was passed, or never announced, is read
+        before what is waiting."""
+        if columns not in self._waiting:
+            return [columns, *self._waiting]
+        del self._waiting[: self._waiting.index(columns)]
+        return self._waiting

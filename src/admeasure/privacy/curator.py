@@ -44,7 +44,7 @@ from admeasure.domain import Columns, Domain
 from admeasure.errors import UsageError
 from admeasure.measurement import Measurement
 from admeasure.privacy.cost import Cost, Number, as_cost
-from admeasure.privacy.counts import CountedTables, KeptCounts, StepCounts
+from admeasure.privacy.counts import KeptCounts, StepCounts
 from admeasure.privacy.found_levels import FoundLevels
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
@@ -70,7 +70,8 @@ from admeasure.sparse import TextCounts
 from admeasure.unit import Unit
 
 if TYPE_CHECKING:
-    from admeasure.sources import HoldsTexts, Source
+    from admeasure.sources import Source
+    from admeasure.sources.texts import OpenTable
 
 
 class Curator:
@@ -273,8 +274,9 @@ class Curator:
         self.ledger.charge(cost, str(statistic))
         event = self.journal.next_recorded(asked)
         if event is None:
-            tables = CountedTables(self._kept.of_step(statistic.marginals), statistic.marginals)
-            exact = np.asarray(statistic.of(tables), dtype=np.int64)
+            counts = self._kept.of_step(statistic.marginals)
+            # One after the other: all of them may be too many.
+            exact = np.asarray(statistic.of(map(counts.of, statistic.marginals)), dtype=np.int64)
             event = self._noised(asked, exact, sigma)
         return NoisyStatistic(unpack(event["values"]), sigma)
 
@@ -377,7 +379,7 @@ class Curator:
         return [counts.of(columns) for columns in marginals]
 
 
-def _holds_texts(source: Source) -> TypeGuard[HoldsTexts]:
+def _holds_texts(source: Source) -> TypeGuard[OpenTable]:
     return hasattr(source, "texts")
 
 

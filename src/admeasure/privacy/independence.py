@@ -11,7 +11,7 @@ move by at most 16 c² m in squared L2. Charged: what the noise costs for this b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,5 +37,5 @@ class IndependenceErrors:
     def l2_squared(self, unit: Unit) -> int:
         return 16 * unit.rows_changed**2 * len(self.pairs)
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
         return np.array([from_independence(table) for table in tables], dtype=np.int64)

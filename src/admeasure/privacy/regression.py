@@ -20,7 +20,7 @@ Charged: rho, for the discrete Gaussian with that sensitivity.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +61,7 @@ class Regression:
         moved = self.grid * (unit.rows_changed + 2 * SLACK) / self.ridge
         return math.ceil((moved * (1 + 1e-9) + math.sqrt(size)) ** 2)
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
         (joint,) = tables
         columns = canonical(self.public.domain.columns)
         cells = np.nonzero(joint)

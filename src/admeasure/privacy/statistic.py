@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,8 +24,8 @@ class Statistic(Protocol):
         """A bound on the squared L2 distance of the integers of neighbours."""
         ...
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
-        """The integers, from exact counts."""
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
+        """The integers, from the exact counts of these, each read when it is asked for."""
         ...
 
 

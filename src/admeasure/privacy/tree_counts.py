@@ -3,7 +3,7 @@ bins, or levels of a hierarchy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,7 @@ class TreeCounts:
         level = Marginal((self.column,)).sensitivity(self.domain, unit).l2_squared
         return len(self.levels) * level
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
         (counts,) = tables
         leaves = len(self.levels[-1])
         nodes = [np.add.reduceat(counts[:leaves], first) for first in self.levels]

@@ -20,7 +20,7 @@ noise costs. What the bounds say of the grid and the floor is in docs/explanatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,14 +57,14 @@ class WorkloadErrors:
         m = len(self.marginals)
         return unit.rows_changed**2 * (mean_factor(m) ** 2 + m)
 
-    def of(self, tables: Sequence[np.ndarray]) -> np.ndarray:
+    def of(self, tables: Iterable[np.ndarray]) -> np.ndarray:
         weights = self.workload.marginal_weights()
         errors = list(self._errors(tables))
         total = sum(w * e for w, e in zip(weights, errors, strict=True))
         mean = mean_factor(len(errors)) * total / (sum(weights) * GRID)
         return np.array([mean.__floor__(), *(e >> GRID_BITS for e in errors)], dtype=np.int64)
 
-    def _errors(self, tables: Sequence[np.ndarray]) -> Iterator[int]:
+    def _errors(self, tables: Iterable[np.ndarray]) -> Iterator[int]:
         """E_r in parts of a row, whole numbers."""
         exact = iter(tables)
         for batch in batches(self.marginals, self.domain.cells, BATCH_CELLS):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -36,19 +36,17 @@ def read_public(
     if isinstance(data, PublicTable):
         return data
     if is_path(data):
-        opened = _opened(data, schema)
-        names, rows, column, sha256 = opened.names, opened.rows, opened.column, opened.sha256
+        table, sha256 = _opened(data, schema)
         called = name or (Path(data).name if isinstance(data, (str, Path)) else "the public files")
     else:
-        frame = Frame(data)
-        names, rows, column = frame.names, frame.rows, frame.column
-        called, sha256 = name or "the public table", None
-    readable = np.ones(rows, dtype=bool)
+        table, sha256 = Frame(data), None
+        called = name or "the public table"
+    readable = np.ones(table.rows, dtype=bool)
     marked, strays = {}, []
     for described in schema.columns:
-        if any(names.count(name) != 1 for name in schema.stored_as(described.name)):
+        if any(table.names.count(name) != 1 for name in schema.stored_as(described.name)):
             continue
-        found = marks(described, stored(schema, described, column))
+        found = marks(described, stored(schema, described, table.column))
         refused = [int(r) for r in Refusal if resolve(described, r) is None]
         bad = np.isin(found, refused)
         if bad.any():
@@ -59,26 +57,25 @@ def read_public(
     notes = []
     if strays:
         notes.append(
-            f"{int((~readable).sum()):,} of {rows:,} rows of {called} have a value in "
+            f"{int((~readable).sum()):,} of {table.rows:,} rows of {called} have a value in "
             f"{', '.join(strays)} that the schema has no level for, and are left out."
         )
-    table = PublicTable.from_codes(codes, schema.domain, name=called, notes=notes, fill=fill)
-    return replace(table, files_sha256=sha256)
+    made = PublicTable.from_codes(codes, schema.domain, name=called, notes=notes, fill=fill)
+    return replace(made, files_sha256=sha256)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """Names, number of rows and columns by name of a table in files, and a hash of the files."""
+class _Opened(NamedTuple):
+    """A table in files, of the form of a `Frame`."""
 
     names: list[str]
     rows: int
     column: Callable[[str], StoredColumn]
-    sha256: str
 
 
-def _opened(data: Any, schema: Schema) -> _Opened:
-    """A table in files. Nothing but these files can be reached (`sources.files.engine`): a view of
-    a hostile DuckDB file could otherwise read the private table, and publish it."""
+def _opened(data: Any, schema: Schema) -> tuple[_Opened, str]:
+    """A table in files, and a hash of these. Nothing but these files can be reached
+    (`sources.files.engine`): a view of a hostile DuckDB file could otherwise read the private
+    table, and publish it."""
     location = locate(data)
     before = _hash(location)
     with connected(location.paths, max(available_megabytes() / 2, LEAST_MEGABYTES)) as connection:
@@ -106,7 +103,7 @@ def _opened(data: Any, schema: Schema) -> _Opened:
         whole = not np.ma.isMaskedArray(joined) or not np.ma.getmaskarray(joined).any()
         return stored_array(np.ma.getdata(joined) if whole else joined)
 
-    return _Opened(names, rows, column, before)
+    return _Opened(names, rows, column), before
 
 
 def _hash(location: Location) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import DataError
+from admeasure.families import forbidden
 from admeasure.families.support import Records, SupportModel
 from admeasure.schema import Zero
 
@@ -100,19 +101,18 @@ class PublicTable:
         zeros: Sequence[Zero] = (),
         initial: Literal["frequencies", "uniform"] = "frequencies",
     ) -> SupportModel:
-        """The model that a run begins with: the table's own shares, or equal ones."""
+        """The model that a run begins with, of the columns that the table has: its own shares, or
+        equal ones."""
         keep = self.possible(zeros)
         kept = {c: codes[keep] for c, codes in self.codes.items()}
         shares = self.shares[keep] if initial == "frequencies" else np.ones(int(keep.sum()))
-        return SupportModel(Records(kept, self.domain), shares / shares.sum(), total)
+        held = Domain.of({c: self.domain[c] for c in self.held}, self.domain.stand_ins)
+        return SupportModel(Records(kept, held), shares / shares.sum(), total)
 
     def possible(self, zeros: Sequence[Zero]) -> np.ndarray:
         """Which records no [[zero]] rules out."""
-        keep = np.ones(self.records, dtype=bool)
-        for zero in zeros:
-            if all(c in self.codes for c in zero.columns):
-                keep &= ~zero.mask[tuple(self.codes[c] for c in zero.columns)]
-        return keep
+        held = [zero for zero in zeros if all(c in self.codes for c in zero.columns)]
+        return ~forbidden(self.codes, held)
 
     def check(self, domain: Domain, zeros: Sequence[Zero]) -> tuple[str, ...]:
         """Notes on what is left out; `DataError` where too little is left."""
@@ -138,7 +138,7 @@ class PublicTable:
     def digest(self) -> str:
         """A hash of the records and shares."""
         found = hashlib.sha256()
-        for column in (c for c in self.domain.columns if c in self.codes):
+        for column in self.held:
             found.update(column.encode() + b"\0" + self.codes[column].astype("<i8").tobytes())
         found.update(self.shares.astype("<f8").tobytes())
         return found.hexdigest()

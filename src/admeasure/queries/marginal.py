@@ -14,13 +14,11 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
-    OneCount,
+    Conditions,
     PerCell,
     arrange,
     as_counts,
-    check_codes,
     conditions,
-    conditions_met,
     level_set,
 )
 from admeasure.queries.sensitivity import Sensitivity, of_counts, of_one_count
@@ -66,7 +64,7 @@ class Marginal(PerCell):
 
 
 @dataclass(frozen=True, init=False)
-class Cell(OneCount):
+class Cell(Conditions):
     """How many rows have these codes in these columns."""
 
     columns: Columns
@@ -78,26 +76,22 @@ class Cell(OneCount):
         object.__setattr__(self, "codes", tuple(index(code) for code in arranged))
 
     def __str__(self) -> str:
-        return f"count where {conditions(self.columns, ((code,) for code in self.codes))}"
+        return f"count where {conditions(self.columns, self.requirement[0])}"
 
     @property
     def at_least(self) -> int:
         return len(self.columns)
 
+    @property
+    def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
+        return [(code,) for code in self.codes], len(self.columns)
+
     def answer(self, counts: np.ndarray) -> np.ndarray:
         return np.asarray(as_counts(counts, len(self.columns))[self.codes])
 
-    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        cells = np.zeros(domain.shape(self.columns))
-        cells[self.codes] = values
-        return cells
-
-    def validate(self, domain: Domain) -> None:
-        check_codes(self.columns, ((code,) for code in self.codes), domain)
-
 
 @dataclass(frozen=True, init=False)
-class Where(OneCount):
+class Where(Conditions):
     """How many rows have, in every column, one of the codes given for it.
 
     >>> Where(["sex", "age"], [{1}, range(3)])
@@ -115,16 +109,12 @@ class Where(OneCount):
     def __str__(self) -> str:
         return f"count where {conditions(self.columns, self.codes)}"
 
+    @property
+    def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
+        return self.codes, len(self.columns)
+
     def answer(self, counts: np.ndarray) -> np.ndarray:
         left = as_counts(counts, len(self.columns))
         for levels in self.codes:
             left = left[list(levels)].sum(axis=0)
         return np.asarray(left)
-
-    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        return (
-            conditions_met(self.codes, domain.shape(self.columns)) == len(self.columns)
-        ) * values
-
-    def validate(self, domain: Domain) -> None:
-        check_codes(self.columns, self.codes, domain)

@@ -95,6 +95,24 @@ class OneCount:
         return of_one_count(unit)
 
 
+class Conditions(OneCount):
+    """What counts of the rows that meet conditions, one on each column, share."""
+
+    columns: Columns
+
+    @property
+    def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
+        """For each column the codes that meet its condition, and how many a row must meet."""
+        raise NotImplementedError
+
+    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
+        sets, at_least = self.requirement
+        return (conditions_met(sets, domain.shape(self.columns)) >= at_least) * values
+
+    def validate(self, domain: Domain) -> None:
+        check_codes(self.columns, self.requirement[0], domain)
+
+
 def arrange(columns: Iterable[str], *parallel: Sequence[T]) -> tuple[Columns, list[tuple[T, ...]]]:
     """Columns in alphabetical order, and what was given for each column in the same order.
 

@@ -26,14 +26,12 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain
 from admeasure.queries.query import (
-    OneCount,
+    Conditions,
     PerCell,
     arrange,
     as_counts,
     check_at_least,
-    check_codes,
     conditions,
-    conditions_met,
     level_set,
 )
 from admeasure.queries.sensitivity import Sensitivity, of_counts
@@ -87,7 +85,7 @@ class Threshold(PerCell):
 
 
 @dataclass(frozen=True, init=False)
-class ThresholdCell(OneCount):
+class ThresholdCell(Conditions):
     """How many rows agree with one target in at least r of its k columns."""
 
     columns: Columns
@@ -102,23 +100,19 @@ class ThresholdCell(OneCount):
         check_at_least(self.at_least, len(self.columns))
 
     def __str__(self) -> str:
-        met = conditions(self.columns, ((code,) for code in self.codes))
+        met = conditions(self.columns, self.requirement[0])
         return f"count where at least {self.at_least} of {met}"
 
+    @property
+    def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
+        return [(code,) for code in self.codes], self.at_least
+
     def answer(self, counts: np.ndarray) -> np.ndarray:
-        targets = [(code,) for code in self.codes]
-        return _rows_meeting(as_counts(counts, len(self.columns)), targets, self.at_least)
-
-    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        targets = [(code,) for code in self.codes]
-        return (conditions_met(targets, domain.shape(self.columns)) >= self.at_least) * values
-
-    def validate(self, domain: Domain) -> None:
-        check_codes(self.columns, ((code,) for code in self.codes), domain)
+        return _rows_meeting(as_counts(counts, len(self.columns)), *self.requirement)
 
 
 @dataclass(frozen=True, init=False)
-class AtLeast(OneCount):
+class AtLeast(Conditions):
     """How many rows meet at least r of k conditions, each a set of codes of one column."""
 
     columns: Columns
@@ -137,14 +131,12 @@ class AtLeast(OneCount):
     def __str__(self) -> str:
         return f"count where at least {self.at_least} of {conditions(self.columns, self.codes)}"
 
+    @property
+    def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
+        return self.codes, self.at_least
+
     def answer(self, counts: np.ndarray) -> np.ndarray:
-        return _rows_meeting(as_counts(counts, len(self.columns)), self.codes, self.at_least)
-
-    def spread(self, values: np.ndarray, domain: Domain) -> np.ndarray:
-        return (conditions_met(self.codes, domain.shape(self.columns)) >= self.at_least) * values
-
-    def validate(self, domain: Domain) -> None:
-        check_codes(self.columns, self.codes, domain)
+        return _rows_meeting(as_counts(counts, len(self.columns)), *self.requirement)
 
 
 def targets_satisfied(levels: Sequence[int], r: int) -> int:

@@ -33,9 +33,7 @@ class Counts(np.ndarray):
     def of(
         cls, table: np.ndarray, columns: Sequence[str], labels: Sequence[Sequence[str]]
     ) -> Counts:
-        counts = (
-            np.ascontiguousarray(table).view(cls) if table.ndim else np.asarray(table).view(cls)
-        )
+        counts = np.asarray(table, order="C").view(cls)
         counts.columns = tuple(columns)
         counts.labels = tuple(tuple(names) for names in labels)
         return counts

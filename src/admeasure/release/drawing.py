@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -18,22 +18,30 @@ if TYPE_CHECKING:
     from admeasure.release.release import Release
 
 
+class Sampling(TypedDict, total=False):
+    """Which rows are asked for, besides how many: see `Release.sample`."""
+
+    where: Mapping[str, Any] | None
+    like: Like | None
+    columns: Sequence[str] | None
+    seed: int | None
+    search: bool | None
+    max_seconds: float | None
+
+
 def draw(
     release: Release,
     rows: int | None,
     rng: np.random.Generator,
-    *,
-    where: Mapping[str, Any] | None = None,
-    like: Like | None = None,
-    search: bool | None = None,
-    max_seconds: float | None = None,
-    tell: Callable[[float], None] | None = None,
+    asked: Sampling,
+    tell: Callable[[float], None] = lambda part: None,
 ) -> Codes:
-    """See `Release.sample`."""
+    """The rows that are asked for, with all their columns."""
+    where, like, search = asked.get("where"), asked.get("like"), asked.get("search")
     count = release.rows if rows is None else rows
     if count < 0:
         raise UsageError(f"The number of rows must not be negative; it is {count}.")
-    limits = Limits(seconds=max_seconds)
+    seconds = Limits(seconds=asked.get("max_seconds")).seconds
     model, schema = release.model, release.schema
     if where or like is not None:
         refuse_with_conditions(rows, where, like, search=search)
@@ -44,7 +52,7 @@ def draw(
     if not (searches(release, count) if search is None else search):
         return codes
     targets = targets_of(model, _weights(release), count, schema.zeros)
-    return improve(codes, schema.domain, targets, rng, seconds=limits.seconds, tell=tell or _silent)
+    return improve(codes, schema.domain, targets, rng, seconds=seconds, tell=tell)
 
 
 def searches(release: Release, count: int) -> bool:
@@ -57,7 +65,3 @@ def searches(release: Release, count: int) -> bool:
 def _weights(release: Release) -> dict[Columns, float]:
     measured = {measurement.query.columns for measurement in release.measurements}
     return target_weights(release.schema.domain, release.workload, measured)
-
-
-def _silent(part: float) -> None:
-    """Progress that nobody hears."""

@@ -5,32 +5,31 @@ Everything here is computed from noisy measurements and public facts; using it c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from admeasure.bounds import Answer, Bound, Bounds, Evidence
-from admeasure.certificate import Certificate, registry_yaml
+from admeasure.certificate import Certificate
 from admeasure.errors import WorkloadError
 from admeasure.families import Codes, Model
 from admeasure.measurement import Measurement, NoisyErrors
 from admeasure.privacy.cost import read_cost
 from admeasure.privacy.journal import Event
-from admeasure.queries import Marginal, Query, to_record
+from admeasure.queries import Marginal, Query
 from admeasure.queries.query import unknown_column
-from admeasure.release import store, writing
 from admeasure.release.conditional import Like, chosen
+from admeasure.release.contents import contents, parts
 from admeasure.release.counts import answer_counts
 from admeasure.release.display import Counts, release_html
-from admeasure.release.drawing import draw, searches
-from admeasure.release.reading import ERRORS, parts
+from admeasure.release.drawing import Sampling, draw, searches
 from admeasure.release.replicates import Replicate, replicates
 from admeasure.release.statistics import StatisticAnswer, answer_statistic
+from admeasure.release.store import write_folder
 from admeasure.schema import Schema, to_frame
 from admeasure.schema.frames import Library, frame_of
 from admeasure.schema.inside import Inside
@@ -43,7 +42,8 @@ from admeasure.workload.questions import written_conditions
 QuestionLike = Mapping[str, Any] | Question | Query
 """One question: conditions, or a query, with a name or without."""
 
-STORED_FACTS = ("rounds", "model_megabytes")
+Questions = QuestionLike | ColumnStatistic | Sequence[QuestionLike | ColumnStatistic] | str | Path
+"""One question, several, or a query file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,41 +116,22 @@ class Release:
         self,
         rows: int | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
-        like: Like | None = None,
-        columns: Sequence[str] | None = None,
-        seed: int | None = None,
-        search: bool | None = None,
-        max_seconds: float | None = None,
-        tell: Callable[[float], None] | None = None,
+        tell: Callable[[float], None] = lambda part: None,
         as_texts: bool = False,
+        **asked: Unpack[Sampling],
     ) -> dict[str, Any]:
         """The same, as a dict of columns; `tell` hears which part of the search is done. With
         `as_texts` they are spelled out as in a CSV file (`admeasure.schema.rows`)."""
-        rng = np.random.default_rng(seed)
-        codes = draw(
-            self,
-            rows,
-            rng,
-            where=where,
-            like=like,
-            search=search,
-            max_seconds=max_seconds,
-            tell=tell,
-        )
+        rng = np.random.default_rng(asked.get("seed"))
+        codes = draw(self, rows, rng, asked, tell)
         made = spelled_rows(self.schema, codes, rng, self.inside, as_texts=as_texts)
-        return chosen(made, columns)
+        return chosen(made, asked.get("columns"))
 
     def sample_codes(
-        self,
-        rows: int | None = None,
-        *,
-        where: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        search: bool | None = None,
+        self, rows: int | None = None, *, seed: int | None = None, search: bool | None = None
     ) -> Codes:
         """The same, as codes: what `sample_columns` turns into values."""
-        return draw(self, rows, np.random.default_rng(seed), where=where, search=search)
+        return draw(self, rows, np.random.default_rng(seed), {"search": search})
 
     def replicates(self, m: int = 20, *, seed: int | None = None) -> list[Replicate]:
         """Models refitted to measurements drawn anew around this one's answers: how far they differ
@@ -193,21 +174,9 @@ class Release:
     ) -> list[Answer]: ...
     @overload
     def answer(
-        self,
-        questions: Sequence[Any] | str | Path,
-        *,
-        confidence: float = 0.95,
+        self, questions: Sequence[Any] | str | Path, *, confidence: float = 0.95
     ) -> list[Any]: ...
-    def answer(
-        self,
-        questions: QuestionLike
-        | ColumnStatistic
-        | Sequence[QuestionLike | ColumnStatistic]
-        | str
-        | Path,
-        *,
-        confidence: float = 0.95,
-    ) -> Any:
+    def answer(self, questions: Questions, *, confidence: float = 0.95) -> Any:
         """A question with its answer and an interval that holds with this confidence; the answers
         of several, or of a query file.
 
@@ -353,37 +322,9 @@ class Release:
 
         What the run took in time and memory stays out: the size of the private table shows in it.
         """
-        target = Path(path)
-        values = {f"m{i}": m.values for i, m in enumerate(self.measurements)}
-        certified = {}
-        if self.errors is not None:
-            values[ERRORS] = self.errors.values
-            certified = {ERRORS: self.errors.sigma}
-        files = {
-            "schema.toml": self.schema.dumps().encode(),
-            "workload.toml": self.workload.dumps().encode(),
-            "measurements.npz": store.pack_arrays(values),
-            "model.npz": store.pack_arrays(self.model.arrays()),
-            "log.jsonl": "".join(json.dumps(event) + "\n" for event in self.log).encode(),
-            "certificate.yaml": registry_yaml(
-                self.certificate, self.schema.table.name, self.schema.domain.columns
-            ).encode(),
-        }
-        if self.inside:
-            files[store.INSIDE] = store.pack_arrays(writing.leaf_arrays(self.inside, self.schema))
-        head = {
-            "stamp": self.certificate.stamp,
-            "model": self.model.kind,
-            "certificate": self.certificate.to_json(),
-            "facts": {k: v for k, v in self.facts.items() if k in STORED_FACTS},
-            "measurements": [
-                {"query": to_record(m.query), "sigma": m.sigma} for m in self.measurements
-            ],
-            "selections": [writing.selection_record(s) for s in self.selections],
-            **certified,
-        }
-        store.write_folder(target, files, head, scratch, overwrite=overwrite)
-        return target
+        head, files = contents(self)
+        write_folder(Path(path), files, head, scratch, overwrite=overwrite)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

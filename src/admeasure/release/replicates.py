@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from admeasure.errors import UsageError
-from admeasure.families import Model, Refits
+from admeasure.families import Model
+from admeasure.families.graphical.family import GraphicalModel
 from admeasure.measurement import Measurement
 from admeasure.release.conditional import sample_where
 from admeasure.schema import Schema
@@ -55,7 +56,7 @@ def replicates(release: Release, m: int, rng: np.random.Generator) -> list[Repli
     if m < 2:
         raise UsageError(f"The spread of replicates needs at least 2 of them; m is {m}.")
     model, log = release.model, release.measurements
-    if not isinstance(model, Refits):
+    if not isinstance(model, GraphicalModel):
         raise UsageError(
             f"A model of kind {model.kind!r} cannot be fitted again from its release alone, and "
             "has no replicates. Fit with aim-plus --hand-over never, aim, mst, mwem-pgm, privbayes "

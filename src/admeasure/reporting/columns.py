@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from admeasure.bounds import Evidence
+from admeasure.bounds import Evidence, share
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.published import Published
@@ -27,8 +27,7 @@ TOLD_GOOD, TOLD_FAIR = 0.75, 0.4
 Grade = Literal["good", "fair", "poor"]
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """One level of a column: the release's count and an interval for the true one."""
 
     label: str
@@ -54,10 +53,6 @@ class BinnedLevels:
     edges: tuple[float, ...]
     bins: tuple[Level, ...]
     ticks: tuple[tuple[float, str], ...]
-
-    @property
-    def drawn(self) -> list[tuple[str, float, float, float]]:
-        return [(b.label, b.value, b.low, b.high) for b in self.bins]
 
 
 @dataclass(frozen=True)
@@ -119,11 +114,6 @@ def worse(first: Grade, second: Grade) -> Grade:
     """
     order: list[Grade] = ["good", "fair", "poor"]
     return order[max(order.index(first), order.index(second))]
-
-
-def share(error: float, rows: int) -> float:
-    """An L1 distance in rows as one of shares; 2 says nothing."""
-    return min(2.0, error / max(1, rows))
 
 
 def known_columns(

@@ -8,22 +8,22 @@ counted, so that a report can say so.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 
-from admeasure.bounds import Evidence
-from admeasure.domain import Columns
+from admeasure.bounds import Evidence, share
+from admeasure.domain import Columns, canonical
 from admeasure.errors import UsageError
 from admeasure.joints import batches
 from admeasure.privacy.cost import read_cost
 from admeasure.published import Published
 from admeasure.queries import Cell, from_record
 from admeasure.reporting.charts import HeatCell
-from admeasure.reporting.columns import ColumnFacts, Grade, grade, known_columns, levels_of, share
+from admeasure.reporting.columns import ColumnFacts, Grade, grade, known_columns, levels_of
 from admeasure.workload import Question
 
 COLUMNS_SHOWN = 60
@@ -115,12 +115,15 @@ def gather(release: Published, *, confidence: float = 0.95) -> Facts:
     """Everything that the publishable report shows."""
     evidence = release.evidence
     known, silent = known_columns(release, evidence, confidence)
-    columns = tuple(_with_levels(release, evidence, c, confidence) for c in known[:COLUMNS_SHOWN])
+    columns = []
+    for c in known[:COLUMNS_SHOWN]:
+        shown, histogram = levels_of(release, evidence, c.name, confidence)
+        columns.append(replace(c, shown=shown, histogram=histogram))
     halves = [(v.high - v.low) / 2 for c in columns for v in c.known]
     ranked = rank(release, evidence, confidence)
     return Facts(
         rows=release.rows,
-        columns=columns,
+        columns=tuple(columns),
         more_columns=tuple(known[COLUMNS_SHOWN:]),
         silent=silent,
         ranked=ranked,
@@ -146,13 +149,6 @@ def together(
         questions.append(Question(" × ".join(columns), Cell(columns, tuple(cell))))
     answers = evidence.answers(questions, confidence)
     return float(np.median([(a.high - a.low) / 2 for a in answers]))
-
-
-def _with_levels(
-    release: Published, evidence: Evidence, column: ColumnFacts, confidence: float
-) -> ColumnFacts:
-    shown, histogram = levels_of(release, evidence, column.name, confidence)
-    return replace(column, shown=shown, histogram=histogram)
 
 
 def rank(release: Published, evidence: Evidence, confidence: float) -> tuple[Ranked, ...]:
@@ -184,19 +180,38 @@ def evenly(marginals: Sequence[Columns], most: int) -> list[Columns]:
 
 def pairs(release: Published, evidence: Evidence) -> Association:
     """Cramér's V of every two columns in the release's own belief."""
-    names = release.schema.names[:PAIRED]
-    places = {name: i for i, name in enumerate(names)}
-    cells: dict[tuple[int, int], HeatCell] = {}
-    for a, b in combinations(names, 2):
-        key = (a, b) if a < b else (b, a)
-        row, column = max(places[a], places[b]), min(places[a], places[b])
+    shown = release.schema.names if len(release.schema.names) <= PAIRED else strongest(release)
+
+    def cell(key: Columns) -> HeatCell:
         try:
             (table,) = release.model.marginals([key])
         except UsageError:
-            cells[row, column] = HeatCell(None)
-            continue
-        cells[row, column] = HeatCell(cramers_v(table), evidence.estimate(key) is None)
-    return Association(names, cells, len(release.schema.names) - len(names))
+            return HeatCell(None)
+        return HeatCell(cramers_v(table), evidence.estimate(key) is None)
+
+    return associated(shown, cell, left_out=len(release.schema.names) - len(shown))
+
+
+def strongest(release: Published) -> Columns:
+    """Of many columns those of the most dependent pairs that were measured together, in the order
+    of the schema; the first of the others where these are few."""
+    names = release.schema.names
+    measured = {pair for m in release.measurements for pair in combinations(m.query.columns, 2)}
+    found: list[tuple[float, Columns]] = []
+    looked_at = drawn(sorted(measured), RANKED)
+    for batch in batches(looked_at, release.schema.domain.cells, BATCH_CELLS):
+        found += zip(map(cramers_v, release.model.marginals(batch)), batch, strict=True)
+    ranked = chain.from_iterable(pair for _, pair in sorted(found, reverse=True))
+    known = set(names)
+    chosen = [c for c in dict.fromkeys(chain(ranked, names)) if c in known]
+    return tuple(sorted(chosen[:PAIRED], key=names.index))
+
+
+def associated(names: Columns, cell: Callable[[Columns], HeatCell], left_out: int) -> Association:
+    """The map of every two of these columns."""
+    pairs = combinations(enumerate(names), 2)
+    cells = {(row, column): cell(canonical((a, b))) for (column, a), (row, b) in pairs}
+    return Association(names, cells, left_out)
 
 
 def cramers_v(table: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import jinja2
 
@@ -39,41 +40,35 @@ def html_report(
     seen = None
     if private_counts is not None:
         seen = truth.look(release, private_counts, gathered.ranked, gathered.pairs)
-    return (
-        environment("admeasure.reporting")
-        .get_template("report.html.j2")
-        .render(
-            release=release,
-            c=release.certificate,
-            table=release.schema.table,
-            facts=gathered,
-            truth=seen,
-            confidence=confidence,
-            verdicts=check_all(release, conclusions, confidence=confidence),
-            account=account,
-            stamps=_stamps(release, internal=seen is not None),
-            limits=facts,
-            grades=columns,
-            summary=summarise(gathered, release.certificate.unit),
-        )
+    return _page(
+        "report.html.j2",
+        release,
+        internal=seen is not None,
+        facts=gathered,
+        truth=seen,
+        confidence=confidence,
+        verdicts=check_all(release, conclusions, confidence=confidence),
+        account=account,
+        limits=facts,
+        grades=columns,
+        summary=summarise(gathered, release.certificate.unit),
     )
 
 
 def certificate_page(release: Published) -> str:
     """The certificate as one printable page."""
-    return (
-        environment("admeasure.reporting")
-        .get_template("certificate.html.j2")
-        .render(
-            release=release,
-            c=release.certificate,
-            table=release.schema.table,
-            stamps=_stamps(release, internal=False),
-        )
-    )
+    return _page("certificate.html.j2", release, internal=False)
 
 
-def _stamps(release: Published, *, internal: bool) -> list[str]:
+def _page(template: str, release: Published, *, internal: bool, **values: Any) -> str:
+    stamps = stamps_of(release, internal=internal)
+    known = {"c": release.certificate, "table": release.schema.table, "stamps": stamps}
+    made = environment("admeasure.reporting").get_template(template)
+    return made.render(release=release, **known, **values)
+
+
+def stamps_of(release: Published, *, internal: bool) -> list[str]:
+    """What must stand on every page of a report."""
     return [s for s in (NOT_PRIVATE if internal else "", release.certificate.stamp) if s]
 
 

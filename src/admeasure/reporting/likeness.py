@@ -60,16 +60,6 @@ class NewInMarginal:
     largest: tuple[NewCombination, ...]
 
 
-@dataclass(frozen=True)
-class NewBySize:
-    """Means over the marginals of k columns."""
-
-    k: int
-    marginals: int
-    number: float
-    share: float
-
-
 def labelled(schema: Schema, columns: Columns, place: Iterable[int]) -> tuple[tuple[str, str], ...]:
     """A cell in words: its columns, each with its level."""
     return tuple((c, schema.column(c).labels[int(i)]) for c, i in zip(columns, place, strict=True))
@@ -93,21 +83,6 @@ def new_in(
     )
     share = float(expected.sum()) / total if total > 0 else 0.0
     return NewInMarginal(columns, int(new.sum()), share, largest)
-
-
-def by_size(found: Iterable[NewInMarginal]) -> tuple[NewBySize, ...]:
-    sizes: dict[int, list[NewInMarginal]] = {}
-    for one in found:
-        sizes.setdefault(len(one.columns), []).append(one)
-    return tuple(
-        NewBySize(
-            k,
-            len(held),
-            math.fsum(one.number for one in held) / len(held),
-            math.fsum(one.share for one in held) / len(held),
-        )
-        for k, held in sorted(sizes.items())
-    )
 
 
 def largest(found: Iterable[NewInMarginal]) -> tuple[NewCombination, ...]:

@@ -6,16 +6,18 @@ come in only where they are handed in, and then NOT PRIVATE stands at the top an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from admeasure.bounds import Answer, Bound
+from admeasure.bounds import Answer, Bound, share
+from admeasure.conclusions import Verdict
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
-from admeasure.evaluation.errors import NOT_PRIVATE, Errors
+from admeasure.evaluation.errors import Errors
+from admeasure.plain import table
 from admeasure.published import Published
 from admeasure.queries import Cell
-from admeasure.reporting.columns import share
 from admeasure.reporting.facts import gather
+from admeasure.reporting.html import stamps_of, sure
 from admeasure.reporting.summary import summarise
 from admeasure.workload import Question
 
@@ -28,16 +30,16 @@ def text_report(
     release: Published, *, confidence: float = 0.95, errors: Errors | None = None
 ) -> str:
     """The report; with `errors`, the internal one."""
-    stamps = [s for s in (NOT_PRIVATE if errors else None, release.certificate.stamp) if s]
+    stamps = [f"*** {stamp} ***" for stamp in stamps_of(release, internal=errors is not None)]
     parts = [
-        *([f"*** {stamp} ***" for stamp in stamps]),
+        *stamps,
         *_head(release),
         *_summary(release, confidence),
         *_charges(release),
         *(_errors(errors) if errors else ()),
         *_bounds(release, confidence),
         *_columns(release, confidence),
-        *([f"*** {stamp} ***" for stamp in stamps]),
+        *stamps,
     ]
     return "\n".join(parts) + "\n"
 
@@ -149,3 +151,22 @@ def _line(answer: Answer, width: int) -> str:
     return (
         f"{answer.name:<{width}}  {answer.value:>12,.0f}  [{answer.low:,.0f}, {answer.high:,.0f}]"
     )
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """A table of the verdicts, and what its words mean; nothing where there are none."""
+    if not verdicts:
+        return []
+    rows = [
+        [v.name, v.verdict, "agrees" if v.in_release else "disagrees", sure(v)] for v in verdicts
+    ]
+    confidence = f"{100 * verdicts[0].confidence:g}%"
+    return [
+        "",
+        *table(["conclusion", "verdict", "release", "sure up to"], rows, left=3),
+        "",
+        f"A verdict is about the private table and stands with {confidence} confidence, for one "
+        "conclusion at a",
+        "time. sure up to: the largest confidence at which the table can be said to do as the "
+        "release does.",
+    ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -23,16 +22,15 @@ from admeasure.published import Published
 from admeasure.reporting.charts import Dot, HeatCell
 from admeasure.reporting.facts import (
     BATCH_CELLS,
-    PAIRED,
     RANKED,
     Association,
     Ranked,
+    associated,
     cramers_v,
     drawn,
 )
 from admeasure.reporting.likeness import (
     CorrelationTruth,
-    NewBySize,
     NewCombination,
     NewInMarginal,
     correlations,
@@ -40,7 +38,6 @@ from admeasure.reporting.likeness import (
     largest,
     new_in,
 )
-from admeasure.reporting.likeness import by_size as new_by_size
 from admeasure.workload.history import parse_future
 
 CELLS_SHOWN = 20
@@ -66,7 +63,8 @@ class TrueMarginal:
 
 @dataclass(frozen=True)
 class BySize:
-    """Errors over the marginals of k columns: those of the workload and all inside them."""
+    """Errors over the marginals of k columns: those of the workload and all inside them; and what
+    is new in them, in the mean."""
 
     k: int
     marginals: int
@@ -74,6 +72,8 @@ class BySize:
     worst: float
     rmse: float
     """Of single cells."""
+    new: float
+    new_share: float
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,6 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class FutureMarginals:
-    """The future error over marginals of k columns, all equally likely to be asked."""
-
-    k: int
-    found: FutureError
-
-
-@dataclass(frozen=True)
 class TruthFacts:
     rows: int
     errors: Errors
@@ -133,9 +125,9 @@ class TruthFacts:
     apart: Association
     """The distance between the true dependence and the release's."""
     violations: tuple[Violation, ...]
-    future: tuple[FutureMarginals, ...]
+    future: tuple[tuple[int, FutureError], ...]
+    """By k: over marginals of k columns, all equally likely to be asked."""
     correlations: tuple[CorrelationTruth, ...]
-    new_by_size: tuple[NewBySize, ...]
     new_largest: tuple[NewCombination, ...]
 
     @property
@@ -171,22 +163,23 @@ def look(
         violations=_violations(release, truth),
         future=tuple(_future(release, truth)),
         correlations=correlations(release, truth),
-        new_by_size=new_by_size(new),
-        new_largest=largest(new),
+        new_largest=new,
     )
 
 
 def _marginals(
     release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
 ) -> tuple[
-    tuple[TrueMarginal, ...], tuple[BySize, ...], tuple[CellTruth, ...], list[NewInMarginal]
+    tuple[TrueMarginal, ...],
+    tuple[BySize, ...],
+    tuple[CellTruth, ...],
+    tuple[NewCombination, ...],
 ]:
     bounds = {r.columns: r.error for r in ranked}
     workload = set(release.workload.marginals())
     marginals: list[TrueMarginal] = []
-    sizes: dict[int, list[tuple[float, float, int]]] = {}
+    sizes: dict[int, list[tuple[float, float, int, NewInMarginal]]] = {}
     cells: list[CellTruth] = []
-    new: list[NewInMarginal] = []
     chosen = [*bounds, *drawn([c for c in release.workload.closure() if c not in bounds], RANKED)]
     chosen.sort(key=lambda c: (len(c), c))
     for batch in batches(chosen, release.schema.domain.cells, BATCH_CELLS):
@@ -194,25 +187,25 @@ def _marginals(
         for columns, counts, believed in sides:
             true, other = counts / rows, _shares(believed)
             apart = np.abs(true - other)
-            error = float(apart.sum())
-            squares = float(np.square(apart).sum())
-            sizes.setdefault(len(columns), []).append((error, squares, apart.size))
-            new.append(new_in(release.schema, columns, counts, believed))
+            sums = float(apart.sum()), float(np.square(apart).sum()), apart.size
+            new = new_in(release.schema, columns, counts, believed)
+            sizes.setdefault(len(columns), []).append((*sums, new))
             if columns in workload:
-                marginals.append(TrueMarginal(columns, error, bounds.get(columns)))
+                marginals.append(TrueMarginal(columns, sums[0], bounds.get(columns)))
                 cells += _worst_cells(release, columns, true, other)
                 cells = sorted(cells, key=lambda c: (-c.error, c.where))[:CELLS_SHOWN]
     by_size = tuple(_by_size(k, found) for k, found in sorted(sizes.items()))
     worst = tuple(sorted(marginals, key=lambda m: (-m.error, m.columns)))
+    new = largest(new for found in sizes.values() for *_, new in found)
     return worst, by_size, tuple(cells), new
 
 
-def _by_size(k: int, found: Sequence[tuple[float, float, int]]) -> BySize:
-    errors = [error for error, _, _ in found]
-    squares, cells = sum(s for _, s, _ in found), sum(n for _, _, n in found)
-    return BySize(
-        k, len(found), sum(errors) / len(errors), max(errors), float(np.sqrt(squares / cells))
-    )
+def _by_size(k: int, found: Sequence[tuple[float, float, int, NewInMarginal]]) -> BySize:
+    errors, squares, cells, new = zip(*found, strict=True)
+    n = len(found)
+    rmse = float(np.sqrt(sum(squares) / sum(cells)))
+    number, share = math.fsum(m.number for m in new) / n, math.fsum(m.share for m in new) / n
+    return BySize(k, n, sum(errors) / n, max(errors), rmse, number, share)
 
 
 def _worst_cells(
@@ -259,13 +252,7 @@ def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogra
 
 
 def _true_pairs(truth: Answers, pairs: Association) -> Association:
-    places = {name: i for i, name in enumerate(pairs.names[:PAIRED])}
-    cells = {}
-    for a, b in combinations(places, 2):
-        (table,) = truth([(a, b) if a < b else (b, a)])
-        row, column = max(places[a], places[b]), min(places[a], places[b])
-        cells[row, column] = HeatCell(cramers_v(table))
-    return Association(pairs.names, cells, pairs.left_out)
+    return associated(pairs.names, lambda key: HeatCell(cramers_v(*truth([key]))), pairs.left_out)
 
 
 def _apart(pairs: Association, true: Association) -> Association:
@@ -286,7 +273,7 @@ def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:
     return tuple(found)
 
 
-def _future(release: Published, truth: Answers) -> Iterator[FutureMarginals]:
+def _future(release: Published, truth: Answers) -> Iterator[tuple[int, FutureError]]:
     """Errors on questions that nobody has asked yet, in the workload or out of it."""
     domain = release.schema.domain
     largest = sorted((domain[c] for c in domain.columns), reverse=True)
@@ -295,6 +282,6 @@ def _future(release: Published, truth: Answers) -> Iterator[FutureMarginals]:
             return
         future = parse_future(f"uniform:{k}of{k}:draws={FUTURE_DRAWS}:seed=0", domain)
         try:
-            yield FutureMarginals(k, future_error(truth, release.model.marginals, future))
+            yield k, future_error(truth, release.model.marginals, future)
         except UsageError:  # a release of answers only does not answer everything
             return

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from admeasure.certificate import registry_yaml
-from admeasure.conclusions import Conclusion, check_all, load_conclusions
+from admeasure.conclusions import check_all, load_conclusions
 from admeasure.errors import UsageError
 from admeasure.evaluation import compare
 from admeasure.files import refuse_to_overwrite, write_private, write_text
 from admeasure.privacy.account import Account
 from admeasure.privacy.book import Book
 from admeasure.published import Published
-from admeasure.reporting.files import is_page, marked
 from admeasure.reporting.html import certificate_page, html_report
-from admeasure.reporting.text import text_report
-from admeasure.reporting.verdicts import lines
+from admeasure.reporting.text import text_report, verdict_lines
 from admeasure.sources.open import held, open_source
+
+MARK = ".NOT-PRIVATE"
+"""In the name of a report with true errors."""
+PAGES = (".html", ".htm")
+"""What is to be HTML; all other files are plain text."""
+
+
+def marked(path: Path) -> Path:
+    """The name for an internal report.
+
+    >>> marked(Path("report.html")).name, marked(Path("a.NOT-PRIVATE.html")).name
+    ('report.NOT-PRIVATE.html', 'a.NOT-PRIVATE.html')
+    """
+    return path if MARK in path.name else path.with_name(f"{path.stem}{MARK}{path.suffix}")
 
 
 def write_report(
@@ -36,39 +49,28 @@ def write_report(
     """The verb `report`, of a release that is at hand."""
     target = Path(path) if internal is None else marked(Path(path))
     refuse_to_overwrite(target, force=overwrite)
-    stated = [] if conclusions is None else load_conclusions(conclusions, release.schema)
+    schema = release.schema
+    stated = [] if conclusions is None else load_conclusions(conclusions, schema)
     account = None if book is None else _account(book, release)
-    if internal is None:
-        write_text(target, _text(release, target, confidence, stated, account, None))
-        return target
-    with held(open_source(internal, release.schema, progress=reading)) as source:
-        text = _text(release, target, confidence, stated, account, source.counts)
-    write_private(target, text)
+    private = None if internal is None else open_source(internal, schema, progress=reading)
+    with nullcontext() if private is None else held(private) as table:
+        counts = None if table is None else table.counts
+        if target.suffix.lower() in PAGES:
+            text = html_report(
+                release,
+                confidence=confidence,
+                conclusions=stated,
+                account=account,
+                private_counts=counts,
+            )
+        else:
+            model, asked = release.model, release.workload
+            errors = counts and compare(counts, model.marginals, asked, schema.domain)
+            verdicts = check_all(release, stated, confidence=confidence)
+            text = text_report(release, confidence=confidence, errors=errors)
+            text += "".join(f"{line}\n" for line in verdict_lines(verdicts))
+    (write_text if internal is None else write_private)(target, text)
     return target
-
-
-def _text(
-    release: Published,
-    target: Path,
-    confidence: float,
-    stated: list[Conclusion],
-    account: Account | None,
-    counts: Callable[..., Any] | None,
-) -> str:
-    if is_page(target):
-        return html_report(
-            release,
-            confidence=confidence,
-            conclusions=stated,
-            account=account,
-            private_counts=counts,
-        )
-    errors = None
-    if counts is not None:
-        errors = compare(counts, release.model.marginals, release.workload, release.schema.domain)
-    text = text_report(release, confidence=confidence, errors=errors)
-    verdicts = check_all(release, stated, confidence=confidence)
-    return text + "".join(f"{line}\n" for line in lines(verdicts))
 
 
 def _account(book: str | Path, release: Published) -> Account:
@@ -82,19 +84,17 @@ def write_certificate(release: Published, path: str | Path, *, overwrite: bool =
     """Write the certificate alone: .html (one page), .json or .yaml. The path that was written."""
     target = Path(path)
     refuse_to_overwrite(target, force=overwrite)
-    write_text(target, _certificate(release, target))
-    return target
-
-
-def _certificate(release: Published, out: Path) -> str:
-    """The certificate alone, by the suffix of the file."""
-    certificate = release.certificate
-    match out.suffix.lower():
+    certificate, schema = release.certificate, release.schema
+    match target.suffix.lower():
         case ".html" | ".htm":
-            return certificate_page(release)
+            text = certificate_page(release)
         case ".json":
-            return json.dumps(certificate.to_json(), indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(certificate.to_json(), indent=1, ensure_ascii=False) + "\n"
         case ".yaml" | ".yml":
-            schema = release.schema
-            return registry_yaml(certificate, schema.table.name, schema.domain.columns)
-    raise UsageError(f"A certificate is a .html, .json or .yaml file; {out.name!r} is none.")
+            text = registry_yaml(certificate, schema.table.name, schema.domain.columns)
+        case _:
+            raise UsageError(
+                f"A certificate is a .html, .json or .yaml file; {target.name!r} is none."
+            )
+    write_text(target, text)
+    return target

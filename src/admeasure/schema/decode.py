@@ -10,9 +10,9 @@ table: decoding is post-processing of whatever made the codes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,12 +20,15 @@ from admeasure.schema.column import Column
 from admeasure.schema.difference import added_back
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.hierarchy import draw_leaves, parts_of_levels
-from admeasure.schema.in_order import put_in_order
 from admeasure.schema.inside import Inside
 from admeasure.schema.model import Schema
 from admeasure.schema.rules import Number
 from admeasure.schema.storage import Storage
 from admeasure.schema.values import OTHER, objects
+from admeasure.schema.zeros import level_ends, order_pairs
+
+if TYPE_CHECKING:
+    from admeasure.schema.model import Schema
 
 
 def decode(
@@ -131,3 +134,89 @@ def _instead(missing: frozenset[Number], grid: OrdinalGrid | RealGrid, number: f
     first, last = float(grid.edges[code]), float(grid.edges[code + 1])
     parts = (first + (last - first) * k / 64 for k in range(1, 64))
     return next(v for v in parts if v not in missing and grid.place(v) == code)
+
+
+DRAWS = 32
+Pairs = list[tuple[str, str]]
+Draw = Callable[[Column, np.ndarray], np.ndarray]
+"""Values of codes of a column."""
+
+
+def put_in_order(
+    schema: Schema, codes: Mapping[str, np.ndarray], values: dict[str, np.ndarray], draw: Draw
+) -> None:
+    """Change the values of rows that break an order, in place: they are drawn anew within their
+    levels; after `DRAWS` times they get the least values that ascend. There are such values, since
+    levels that no order allows together are structural zeros (`admeasure.schema.zeros`). Rows with
+    codes that no order allows, which no model has, stay as they are."""
+    pairs = [(a, b) for a, b in order_pairs(schema.order) if a in codes and b in codes]
+    names = list(dict.fromkeys([a for a, _ in pairs] + [b for _, b in pairs]))
+    columns = {name: schema.column(name) for name in names}
+    rows = {name: np.asarray(codes[name]).astype(np.int64) for name in names}
+    regular = {name: rows[name] < columns[name].regular for name in names}
+    wrong = np.zeros(len(next(iter(rows.values()), ())), dtype=bool)
+    for _ in range(DRAWS):
+        wrong = _breaking(pairs, regular, values)
+        if not wrong.any():
+            return
+        for name in names:
+            values[name][wrong] = draw(columns[name], rows[name][wrong])
+    _least(pairs, columns, rows, regular, values, _breaking(pairs, regular, values))
+
+
+def _breaking(
+    pairs: Pairs,
+    regular: Mapping[str, np.ndarray],
+    values: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    wrong = np.zeros(len(next(iter(regular.values()), ())), dtype=bool)
+    for a, b in pairs:
+        both = np.flatnonzero(regular[a] & regular[b])
+        wrong[both[(values[a][both] > values[b][both]).astype(bool)]] = True
+    return wrong
+
+
+def _least(
+    pairs: Pairs,
+    columns: Mapping[str, Column],
+    codes: Mapping[str, np.ndarray],
+    regular: Mapping[str, np.ndarray],
+    values: dict[str, np.ndarray],
+    wrong: np.ndarray,
+) -> None:
+    """The least value of each level that is not below those of the columns before it. `columns`
+    come in an order in which a column is before those it is at most."""
+    numbers: dict[str, np.ndarray] = {}
+    for name, column in columns.items():
+        lows, highs = level_ends(column)
+        place = np.where(regular[name], codes[name], 0)
+        least = lows[place]
+        for a in (a for a, b in pairs if b == name):
+            least = np.where(regular[a], np.maximum(least, numbers[a]), least)
+        numbers[name] = np.minimum(least, highs[place])
+        chosen = wrong & regular[name]
+        # Numbers as they are: rounded, one could pass the next column's.
+        exact = numbers[name][chosen]
+        values[name][chosen] = exact if column.type == "number" else column.values_of(exact)
+
+
+class _Middle:
+    """Draws the middle of whatever it is asked for."""
+
+    def integers(self, low: Any, high: Any, *, endpoint: bool) -> np.ndarray:
+        return (np.asarray(low) + np.asarray(high)) // 2
+
+    def random(self, size: int) -> np.ndarray:
+        return np.full(size, 0.5)
+
+
+def level_values(schema: Schema, columns: Sequence[str]) -> dict[str, np.ndarray]:
+    """One value for each level of each column, by code: what a row with that code looks like to a
+    user's function. A category is itself; a bin is its middle; missing is None."""
+    middle = cast(np.random.Generator, _Middle())
+    found = {}
+    for name in columns:
+        column = schema.column(name)
+        values = np.asarray(decode_column(column, np.arange(column.levels), middle))
+        found[name] = np.array([v.item() if hasattr(v, "item") else v for v in values], object)
+    return found

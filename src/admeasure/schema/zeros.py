@@ -9,7 +9,7 @@ whether there was such a row. From public facts alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,6 +70,16 @@ class Zero:
     rule: str = "[[zero]]"
 
 
+def possible_cells(columns: Columns, shape: Sequence[int], zeros: Iterable[Zero]) -> np.ndarray:
+    """The cells of a marginal of that shape that no zero inside it rules out."""
+    possible = np.ones(tuple(shape), dtype=bool)
+    for zero in zeros:
+        if set(zero.columns) <= set(columns):
+            held = [n if c in zero.columns else 1 for c, n in zip(columns, shape, strict=True)]
+            possible &= ~zero.mask.reshape(held)
+    return possible
+
+
 def zeros_of(schema: Schema) -> tuple[Zero, ...]:
     """The structural zeros of a schema; rules that rule out no cell are left out."""
     found = [_of_zero(schema, entry) for entry in schema.zero]
@@ -117,11 +127,7 @@ def _together(schema: Schema) -> Iterator[str]:
     for columns, group in groups:
         if schema.domain.cells(columns) > COMPARED_CELLS:
             continue
-        possible = np.ones(schema.domain.shape(columns), dtype=bool)
-        for zero in group:
-            shape = [schema.domain[c] if c in zero.columns else 1 for c in columns]
-            possible &= ~zero.mask.reshape(shape)
-        if not possible.any():
+        if not possible_cells(columns, schema.domain.shape(columns), group).any():
             rules = " and ".join(dict.fromkeys(zero.rule for zero in group))
             yield (
                 f"What the schema says by {rules} of {', '.join(map(quoted, columns))} leaves no "

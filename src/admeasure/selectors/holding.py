@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,13 @@ from admeasure.workload import Workload
 
 MAX_CELLS = 50_000_000
 """What one round may score: of more cells, the smallest marginals, by a public rule."""
+
+
+def smallest(sets: Sequence[Columns], cells: Callable[[Columns], int]) -> list[Columns]:
+    """The smallest, as many as have that together; one at least."""
+    ordered = sorted(sets, key=cells)
+    together = np.cumsum([cells(r) for r in ordered])
+    return ordered[: max(1, int(np.searchsorted(together, MAX_CELLS, side="right")))]
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,7 @@ class HoldingWorst:
         if self._chosen.issuperset(self.candidates):
             self._chosen.clear()
         fresh = [r for r in self.candidates if r not in self._chosen]
-        ordered = sorted(fresh, key=curator.domain.cells)
-        cells = np.cumsum([curator.domain.cells(r) for r in ordered])
-        offered = ordered[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
+        offered = smallest(fresh, curator.domain.cells)
         score = LargestError(dict(zip(offered, model.marginals(offered), strict=True)))
         found = curator.choose(score, [Marginal(r) for r in offered], budget.select)
         if not self.again:

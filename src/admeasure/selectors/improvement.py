@@ -27,13 +27,14 @@ from admeasure.privacy.scores.whole import WEIGHT_GRID, MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
 from admeasure.selectors.forest import Forest
+from admeasure.selectors.holding import smallest
 from admeasure.selectors.passed_over import Looked, MadeChoice, PassedOver
 from admeasure.workload import Workload
 
-MAX_CELLS, MAX_CANDIDATES = 50_000_000, 5_000
-"""What a round may score for each marginal that it chooses, and what it may score in all, by public
-rules: of more candidates a round looks at this many, others in each round; of more cells at the
-smallest marginals."""
+MAX_CANDIDATES = 5_000
+"""What a round may score for each marginal that it chooses, by a public rule: of more candidates a
+round looks at this many, others in each round. Of more cells than `holding.MAX_CELLS` in all it
+looks at the smallest marginals."""
 MOST_ERROR = 2.0
 """The L1 error of a marginal, as a part of the table, is at most this."""
 
@@ -125,6 +126,7 @@ class ExpectedImprovement:
     batch: int = 1
     room: float = 1.0
     _passed_over: PassedOver = field(default_factory=PassedOver)
+    _cells: dict[Columns, int] = field(default_factory=dict)
 
     def select(
         self,
@@ -136,7 +138,7 @@ class ExpectedImprovement:
         self._passed_over.learned(model)
         left = curator.remaining - budget.select - budget.measure
         used = float((1 - left.ratio(curator.budget)) / (1 - self.kept)) * self.room
-        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        l2_squared = curator.unit.marginal_l2_squared
         per_cell = self.penalty.per_cell(budget.measure / self.batch, l2_squared)
         candidates = self._candidates(model, per_cell, used)
         answers = model.marginals(candidates)
@@ -151,7 +153,7 @@ class ExpectedImprovement:
         self._passed_over.looked(
             Looked(
                 candidates,
-                np.concatenate([np.ravel(table) for table in answers]),
+                answers,
                 np.array([table.size for table in answers], dtype=np.intp),
                 np.array([score.weight(r) for r in candidates], dtype=float),
                 [
@@ -181,10 +183,6 @@ class ExpectedImprovement:
         return _Both(Forest(candidates), self.family.room(model, candidates, used))
 
     @cached_property
-    def _cells(self) -> dict[Columns, int]:
-        return {}
-
-    @cached_property
     def _queries(self) -> dict[Columns, Query]:
         return {r: Marginal(r) for r in self.weights}
 
@@ -197,15 +195,12 @@ class ExpectedImprovement:
             for r, cells in self._cells.items()
             if per_cell * cells <= self.penalty.most(len(r)) * model.total
         ]
-        smallest = [min(self._cells, key=self._cells.__getitem__)]  # a column, which every tree has
-        hopeful = hopeful or smallest
+        least = [min(self._cells, key=self._cells.__getitem__)]  # a column, which every tree has
+        hopeful = hopeful or least
         if len(hopeful) > MAX_CANDIDATES * self.batch:
             chance = random.Random(self._passed_over.choices)
             hopeful = chance.sample(hopeful, MAX_CANDIDATES * self.batch)
-        fitting = self._fitting(model, hopeful, used) or smallest
-        fitting = sorted(fitting, key=self._cells.__getitem__)
-        cells = np.cumsum([self._cells[r] for r in fitting])
-        return fitting[: max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))]
+        return smallest(self._fitting(model, hopeful, used) or least, self._cells.__getitem__)
 
     def _fitting(self, model: Model, sets: Sequence[Columns], used: float) -> Sequence[Columns]:
         """Those that fit; for a batch by the bounds that hold for several together, which are

@@ -50,11 +50,11 @@ class MadeChoice:
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """One look at candidates: the model's answers, one table after another, their weights, and the
-    choices that were made by it, each with what was on offer."""
+    """One look at candidates: the model's answers, their weights, and the choices that were made by
+    it, each with what was on offer."""
 
     sets: Sequence[Columns]
-    answers: np.ndarray
+    answers: Sequence[np.ndarray]
     cells: np.ndarray
     weights: np.ndarray
     choices: Sequence[tuple[MadeChoice, np.ndarray]]
@@ -67,11 +67,10 @@ class PassedOver:
         self._choices: list[MadeChoice] = []
         self._open: Looked | None = None
         self._place: dict[Columns, int] = {}
-        self._start = np.empty(0, dtype=np.intp)
+        self._answers: list[np.ndarray] = []
         self._choice = np.empty(0, dtype=np.intp)
         self._leaves = np.empty(0)
         self._weight = np.empty(0)
-        self._answers = np.empty(0)
 
     @property
     def choices(self) -> int:
@@ -92,19 +91,21 @@ class PassedOver:
         if not told.size:
             return
         ids = self._places(look)[told]
-        ends = np.cumsum(look.cells)
-        cells, starts = look.cells[told], (ends - look.cells)[told]
-        answers = look.answers[_spans(starts, cells)]
-        kept = self._answers[_spans(self._start[ids], cells)]
-        # An older choice says more of an older model; the way to this one counts too.
-        way = np.add.reduceat(np.abs(answers - kept), np.cumsum(cells) - cells)
-        old = self._leaves[ids]
-        new = ~((old < leaves[told]) & (old + way < leaves[told]))
-        self._leaves[ids[new]] = leaves[told[new]]
-        self._choice[ids[new]] = choice[told[new]]
-        self._weight[ids[new]] = look.weights[told[new]]
-        source = answers[_spans((np.cumsum(cells) - cells)[new], cells[new])]
-        self._answers[_spans(self._start[ids[new]], cells[new])] = source
+        better = leaves[told] <= self._leaves[ids]
+        unsure = np.flatnonzero(~better)
+        if unsure.size:
+            # An older choice says more of an older model; the way to this one counts too.
+            moved = np.concatenate([np.ravel(look.answers[t]) for t in told[unsure]])
+            moved -= np.concatenate([np.ravel(self._answers[i]) for i in ids[unsure]])
+            cells = look.cells[told[unsure]]
+            way = np.add.reduceat(np.abs(moved, out=moved), np.cumsum(cells) - cells)
+            better[unsure] = leaves[told[unsure]] <= self._leaves[ids[unsure]] + way
+        new, places = told[better], ids[better]
+        self._leaves[places] = leaves[new]
+        self._choice[places] = choice[new]
+        self._weight[places] = look.weights[new]
+        for t, i in zip(new.tolist(), places.tolist(), strict=True):
+            self._answers[i] = look.answers[t]
 
     def _most_telling(self, look: Looked, after: Model) -> tuple[np.ndarray, np.ndarray]:
         """For each candidate the least that a choice leaves open, and which choice, or -1."""
@@ -122,17 +123,14 @@ class PassedOver:
 
     def _places(self, look: Looked) -> np.ndarray:
         """Where the candidates are kept; those that are new get a place."""
-        new = [(r, n) for r, n in zip(look.sets, look.cells.tolist(), strict=True)]
-        new = [(r, n) for r, n in new if r not in self._place]
+        new = [(r, table) for r, table in zip(look.sets, look.answers, strict=True)]
+        new = [(r, table) for r, table in new if r not in self._place]
         if new:
-            more = np.array([n for _, n in new], dtype=np.intp)
             self._place |= {r: len(self._place) + i for i, (r, _) in enumerate(new)}
-            starts = self._answers.size + np.cumsum(more) - more
-            self._start = np.concatenate([self._start, starts])
+            self._answers += [table for _, table in new]
             self._choice = np.concatenate([self._choice, np.full(len(new), -1, dtype=np.intp)])
             self._leaves = np.concatenate([self._leaves, np.full(len(new), math.inf)])
             self._weight = np.concatenate([self._weight, np.zeros(len(new))])
-            self._answers = np.concatenate([self._answers, np.zeros(int(more.sum()))])
         return np.array([self._place[r] for r in look.sets], dtype=np.intp)
 
     def evidence(
@@ -151,9 +149,7 @@ class PassedOver:
         weights: list[dict[Columns, float]] = [{} for _ in self._choices]
         for r, now in zip(told, final.marginals(told), strict=True):
             i = self._place[r]
-            start = self._start[i]
-            kept = self._answers[start : start + now.size]
-            distances[self._choice[i]][r] = float(np.abs(now.reshape(-1) - kept).sum())
+            distances[self._choice[i]][r] = float(np.abs(now - self._answers[i]).sum())
             weights[self._choice[i]][r] = float(self._weight[i])
         answered = measured[len(measured) - len(self._choices) :]
         cost = 8 * float(most) if most else sum(c.epsilon**2 for c in self._choices)
@@ -190,9 +186,3 @@ class _Covered:
 
     def __contains__(self, columns: Columns) -> bool:
         return columns in self._small or any(large.issuperset(columns) for large in self._large)
-
-
-def _spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers start, start + 1, … of each span, one span after another."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if ends.size else 0)

@@ -43,7 +43,7 @@ class TopMarginals:
     def select(
         self, curator: Curator, workload: Workload, model: BlockModel, budget: Budget
     ) -> Sequence[Query]:
-        l2_squared = curator.unit.rows_changed * curator.unit.max_rows
+        l2_squared = curator.unit.marginal_l2_squared
         sigma = (budget.measure / self.marginals).sigma(l2_squared)
         candidates = [Marginal(c) for c in workload.marginals()]
         score = MarginalErrors(model, HALF_NORMAL * sigma)

@@ -7,7 +7,7 @@ the curator reads one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -47,22 +47,4 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class HoldsTexts(Source, Protocol):
-    """A source of a table some of whose columns have levels that are still to be found.
-
-    `texts` gives the distinct texts of such a column and how many units hold each, in the order of
-    their bytes and a block at a time, so that memory does not follow their number. Missing values
-    and texts too long for a level are left out. A unit counts once for each of its texts, for at
-    most `max_rows_per_unit` of them: those that come first by the MD5 of `unit|text`, and then by
-    their bytes, so that this depends on nobody else. Without a unit column a row is a unit.
-
-    `by` gives the same table read by another schema, in which they have levels.
-    """
-
-    def texts(self, column: str) -> Iterator[TextCounts]: ...
-
-    def by(self, schema: Schema) -> Source: ...
-
-
-__all__ = ["HoldsTexts", "Source", "SparseCounts", "TextCounts"]
+__all__ = ["Source", "SparseCounts", "TextCounts"]

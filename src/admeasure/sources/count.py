@@ -46,6 +46,10 @@ MAX_CELLS = COUNTED_CELLS
 PASS_CELLS = 2**26
 """The most cells of joints that one pass counts (512 MiB), or one joint where it is larger."""
 
+WIDE_COLUMNS = 64
+"""Of so many columns a block's codes are kept as wide as an index, which they are added to sooner
+(32 MiB a thread)."""
+
 _THREADS = min(2, os.cpu_count() or 1)
 _PLAN_BATCH = 1024
 _PLAN_ROWS = 100_000
@@ -214,6 +218,7 @@ class Prefixes:
 
     block: Mapping[str, np.ndarray]
     domain: Domain
+    wide: dict[str, np.ndarray] = field(default_factory=dict)
     stack: list[tuple[str, np.ndarray]] = field(default_factory=list)
 
     def index(self, joint: Columns) -> np.ndarray:
@@ -224,12 +229,14 @@ class Prefixes:
             common += 1
         del self.stack[common:]
         for column in joint[common:]:
-            code = self.block[column]
+            if column not in self.wide and len(self.wide) < WIDE_COLUMNS:
+                self.wide[column] = self.block[column].astype(np.intp)
+            code = self.wide.get(column, self.block[column])
             if self.stack:
                 combined = self.stack[-1][1] * self.domain[column]
                 combined += code
             else:
-                combined = code.astype(np.intp)
+                combined = code.astype(np.intp, copy=False)
             self.stack.append((column, combined))
         return self.stack[-1][1]
 

@@ -17,13 +17,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from admeasure.errors import UsageError
+from admeasure.errors import DataError, UsageError
 from admeasure.extras import need
 
 if TYPE_CHECKING:
     from admeasure.schema.model import Schema
     from admeasure.schema.problems import Problem
     from admeasure.sources import Source
+
+
+class NotFixed(Exception):
+    """What a view, a query or a plan does that is not on the list of what gives the same rows at
+    every scan."""
+
+
+def refusal(
+    words: str, found: NotFixed, instead: str = "a table first: CREATE TABLE … AS"
+) -> DataError:
+    return DataError(
+        f"{words[0].upper()}{words[1:]} cannot be read as it stands: {found}, so that its rows may "
+        f"not be the same at every scan. Write it into {instead}."
+    )
+
 
 Progress = Callable[[float], None]
 """Called with the fraction of a scan that is done, now and then."""

@@ -52,7 +52,7 @@ def open_source(
 
 def open_to_buy(data: Any, schema: Schema, **options: Any) -> Source:
     """The source of a table whose schema may have open columns, which a run buys: read by
-    `schema.as_read`, and where levels are sought one that `HoldsTexts`. `options` are those of
+    `schema.as_read`, and where levels are sought an `OpenTable`. `options` are those of
     `open_source`."""
 
     def opened(by: Schema) -> Source:

@@ -34,13 +34,14 @@ FINDS = (Storage.TEXT, Storage.BOOLEAN, Storage.WHOLE, Storage.WIDE, *TIMES)
 """Storages of which a value has one text and no other."""
 
 Texts = Callable[[str], Iterator[TextCounts]]
-"""The texts of a column, by its name: see `HoldsTexts`."""
+"""The texts of a column, by its name: see `OpenTable.texts`."""
 
 
 @final
 class OpenTable:
-    """A table as it is read before its levels are known, and again when they are: `opened` reads it
-    by a schema, and has read `source`."""
+    """A table some of whose columns have levels that are still to be found, as it is read before
+    they are known, and again when they are: `opened` reads it by a schema, and has read `source`.
+    """
 
     def __init__(self, source: Source, opened: Callable[[Schema], Source], texts: Texts) -> None:
         self._source, self._opened, self._texts = source, opened, texts
@@ -61,10 +62,17 @@ class OpenTable:
         return self._source.sparse(marginals)
 
     def texts(self, column: str) -> Iterator[TextCounts]:
+        """The distinct texts of such a column and how many units hold each, in the order of their
+        bytes and a block at a time, so that memory does not follow their number. Missing values and
+        texts too long for a level are left out. A unit counts once for each of its texts, for at
+        most `max_rows_per_unit` of them: those that come first by the MD5 of `unit|text`, and then
+        by their bytes, so that this depends on nobody else. Without a unit column a row is a unit.
+        """
         return self._texts(column)
 
     def by(self, schema: Schema) -> Source:
-        """What was read before is let go; what is read now, with this."""
+        """The same table by a schema in which its columns have levels. What was read before is let
+        go; what is read now, with this."""
         self._source.close()
         self._source = self._opened(schema)
         return self._source
@@ -130,7 +138,7 @@ def sought_text(column: Column, text: str, dialect: Dialect) -> str:
 
 
 def text_order(unit: str, text: str) -> tuple[str, str]:
-    """The place of a text among those of its unit (`HoldsTexts`).
+    """The place of a text among those of its unit (`OpenTable.texts`).
 
     >>> text_order("ann", "flu")[0] == md5(b"ann|flu").hexdigest()
     True

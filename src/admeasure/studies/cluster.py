@@ -15,9 +15,9 @@ from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.extras import need
-from admeasure.limits import Limits
+from admeasure.limits import MEGABYTE, Limits
 from admeasure.studies.lines import Record
-from admeasure.studies.process import DIED, MEGABYTE, ONE_THREAD, failed, run_process
+from admeasure.studies.process import DIED, ONE_THREAD, failed, run_process
 
 REACH_SECONDS = 10.0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -67,8 +67,9 @@ class Job:
     def key(self) -> str:
         return digest(json.dumps(self.identity, sort_keys=True))
 
-    def to_json(self) -> Record:
-        return asdict(self)
+    @property
+    def names(self) -> Record:
+        return {"table": self.table, "workload": self.workload, "label": self.label}
 
     @classmethod
     def from_json(cls, record: Record) -> Job:
@@ -76,8 +77,7 @@ class Job:
 
     def row(self, outcome: Record) -> Record:
         """The line of the results."""
-        named = {"table": self.table, "workload": self.workload, "label": self.label}
-        return {"stamp": STAMP, "key": self.key, **named, **self.identity, **outcome}
+        return {"stamp": STAMP, "key": self.key, **self.names, **self.identity, **outcome}
 
 
 def is_row(record: Record) -> bool:

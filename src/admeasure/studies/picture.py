@@ -28,7 +28,6 @@ def check_picture(path: Path) -> None:
 
 def draw(cells: Sequence[StudyCell], measure: str, path: Path) -> None:
     """Means over seeds with their deviations."""
-    check_picture(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator

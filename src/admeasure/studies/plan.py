@@ -16,12 +16,12 @@ from typing import Any, get_args
 from admeasure.errors import AdmeasureError, UsageError, WorkloadError
 from admeasure.files import from_folder
 from admeasure.limits import Limits
-from admeasure.mechanisms import REGISTRY, LearnsFromPublic, build
+from admeasure.mechanisms import REGISTRY, LearnsFromPublic, Mechanism, build
 from admeasure.planning.mechanism import options_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources.kinds import installed_kind
-from admeasure.studies.budgets import Conversion, Delta, delta_for, read_delta, stated
+from admeasure.studies.budgets import Conversion, delta_for, read_delta, stated
 from admeasure.studies.jobs import Job, Judged, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
@@ -79,45 +79,29 @@ def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
     if math.prod(map(len, (seeds, questions, runs, epsilons))) > MOST_JOBS:
         raise UsageError(f"A study has at most {MOST_JOBS:,} jobs. Divide the plan.")
     # The seed changes slowest, so that a study under way has every combination as soon as can be.
-    jobs = (
-        _job(seed, *question, *run, epsilon, delta, conversion, judge)
-        for seed, question, run, epsilon in product(seeds, questions, runs, epsilons)
-    )
-    return StudyPlan(tuple({job.key: job for job in jobs}.values()), limits)
-
-
-def _job(
-    seed: int,
-    table: str,
-    workload: str,
-    place: Place,
-    hashes: dict[str, str],
-    mechanism: str,
-    given: dict[str, str],
-    epsilon: float,
-    delta: Delta,
-    conversion: Conversion,
-    judge: Judged,
-) -> Job:
-    built = build(mechanism, given)
-    if not isinstance(built, LearnsFromPublic):
-        place = Place(place.data, place.schema, place.workload)
-        hashes = {name: hashed for name, hashed in hashes.items() if name != "public"}
-    return Job(
-        table=table,
-        workload=workload,
-        label=" ".join([mechanism, *(f"{k}={v}" for k, v in given.items())]),
-        mechanism=mechanism,
-        given=given,
-        options=options_of(built),
-        epsilon=epsilon,
-        delta=delta,
-        seed=seed,
-        judge=judge,
-        hashes=hashes,
-        place=place,
-        conversion=conversion,
-    )
+    jobs: dict[str, Job] = {}
+    for seed, question, (given, built), epsilon in product(seeds, questions, runs, epsilons):
+        table, workload, place, hashes = question
+        if not isinstance(built, LearnsFromPublic):
+            place = Place(place.data, place.schema, place.workload)
+            hashes = {name: hashed for name, hashed in hashes.items() if name != "public"}
+        job = Job(
+            table=table,
+            workload=workload,
+            label=" ".join([built.name, *(f"{k}={v}" for k, v in given.items())]),
+            mechanism=built.name,
+            given=given,
+            options=options_of(built),
+            epsilon=epsilon,
+            delta=delta,
+            seed=seed,
+            judge=judge,
+            hashes=hashes,
+            place=place,
+            conversion=conversion,
+        )
+        jobs[job.key] = job
+    return StudyPlan(tuple(jobs.values()), limits)
 
 
 def _tables(
@@ -148,8 +132,8 @@ def _tables(
             yield name, text, place, {**hashes, "workload": digest(workload.dumps())}
 
 
-def _mechanisms(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The mechanism with each combination of its options."""
+def _mechanisms(entry: Mapping[str, Any]) -> Iterator[tuple[dict[str, str], Mechanism]]:
+    """Each combination of the mechanism's options, and the mechanism with them."""
     name = _text(entry, "name", "A [[mechanism]]")
     _known(entry, MECHANISM, f"mechanism {name!r}")
     options = entry.get("options", {})
@@ -162,8 +146,7 @@ def _mechanisms(entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]
         raise UsageError(f"{name}: its options have more than {MOST_JOBS:,} combinations.")
     for combination in product(*grids):
         given = dict(zip(options, combination, strict=True))
-        build(name, given)
-        yield name, given
+        yield given, build(name, given)
 
 
 def _grid(name: str, option: str, values: Any) -> list[str]:

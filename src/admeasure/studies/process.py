@@ -21,12 +21,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import IO, Any
 
 from admeasure.errors import AdmeasureError
-from admeasure.limits import Limits
+from admeasure.limits import Limits, resident
 from admeasure.sources.address import without_secrets
 from admeasure.studies.lines import Record
 
@@ -34,7 +33,6 @@ ERROR, TIME, MEMORY, DIED = "error", "time limit", "memory limit", "died"
 """The kinds of failure."""
 
 POLL_SECONDS = 0.05
-MEGABYTE = 2**20
 ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -100,7 +98,7 @@ def _watch(
             return {}
         if limits.seconds is not None and time.monotonic() - started > limits.seconds:
             return failed(TIME, f"not finished after {limits.seconds:g} s")
-        if limits.megabytes is not None and _held(child.pid) > limits.megabytes:
+        if limits.megabytes is not None and resident(child.pid) > limits.megabytes:
             return failed(MEMORY, f"held more than {limits.megabytes:g} MB of memory")
 
 
@@ -115,9 +113,9 @@ def _result(child: subprocess.Popen[bytes], output: str, errors: str) -> Record:
         return failed(DIED, said or f"ended with exit code {child.returncode} and no result")
 
 
-def _text(file: object) -> str:
-    file.seek(0)  # type: ignore[attr-defined]
-    return file.read().decode(errors="replace")  # type: ignore[attr-defined]
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
@@ -126,15 +124,6 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-
-
-def _held(pid: int) -> float:
-    """Megabytes that a process holds now; 0 where the system does not tell."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
 
 def failed(kind: str, line: str) -> Record:

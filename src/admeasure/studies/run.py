@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from admeasure.errors import UsageError
@@ -43,7 +44,8 @@ def run_study(
     lines = Lines(Path(out))
     with lines.held():
         recorded = results(lines)
-        missing = [job for job in plan.jobs if _is_missing(recorded.get(job.key), retry=retry)]
+        done = {key for key, row in recorded.items() if not (retry and "failure" in row)}
+        missing = [job for job in plan.jobs if job.key not in done]
         started(len(missing), len(plan.jobs))
         for position, outcome in _outcomes(missing, module, plan.limits, workers, ray):
             row = missing[position].row(outcome)
@@ -51,7 +53,7 @@ def run_study(
             recorded[row["key"]] = row
             hear(row)
     # Names are the plan's: the same run may be called otherwise in an older row.
-    return [{**recorded[job.key], **_names(job)} for job in plan.jobs]
+    return [recorded[job.key] | job.names for job in plan.jobs]
 
 
 def results(lines: Lines) -> dict[str, Record]:
@@ -66,20 +68,12 @@ def results(lines: Lines) -> dict[str, Record]:
     return found
 
 
-def _is_missing(row: Record | None, *, retry: bool) -> bool:
-    return row is None or (retry and "failure" in row)
-
-
-def _names(job: Job) -> Record:
-    return {"table": job.table, "workload": job.workload, "label": job.label}
-
-
 def _outcomes(
     jobs: Sequence[Job], module: str, limits: Limits, workers: int | None, ray: str | None
 ) -> Iterator[tuple[int, Record]]:
     if not jobs:
         return iter(())
-    records = [job.to_json() for job in jobs]
+    records = [asdict(job) for job in jobs]
     if ray is None:
         command = [sys.executable, "-m", module]
         at_once = workers or cores()

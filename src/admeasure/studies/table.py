@@ -160,9 +160,7 @@ def export_rows(rows: Iterable[Record], path: Path) -> None:
     """All rows as CSV or Parquet, by the suffix; whole or not at all."""
     import duckdb
 
-    form = {".csv": "FORMAT csv, HEADER", ".parquet": "FORMAT parquet"}.get(path.suffix.lower())
-    if form is None:
-        raise UsageError(f"Cannot write {path.name!r}: its suffix is not .csv or .parquet.")
+    form = "FORMAT csv, HEADER" if path.suffix.lower() == ".csv" else "FORMAT parquet"
     with TemporaryDirectory() as folder:
         lines = Path(folder) / "rows.jsonl"
         with lines.open("w", encoding="utf-8") as file:

@@ -60,6 +60,8 @@ def _left(work: Callable[[], Any], argv: Sequence[str]) -> int:
             return _interrupted("")
         return result if isinstance(result, int) else ExitCode.DONE
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # of a class that was being made
+            return _interrupted("")
         return _failed(error, argv)
     except KeyboardInterrupt:
         return _interrupted("")
@@ -107,7 +109,8 @@ def _failed(error: Exception, argv: Sequence[str]) -> int:
         return _interrupted("")
     if hasattr(error, "format_message"):  # the parser's own errors, whichever click it is built on
         verb = getattr(getattr(error, "ctx", None), "command_path", "admeasure")
-        return tell(f"{_parser_message(error)} See `{verb} --help`.", ExitCode.USAGE)
+        said = " ".join(str(error.format_message()).split()).rstrip(".")  # pyright: ignore[reportAttributeAccessIssue]
+        return tell(f"{said}. See `{verb} --help`.", ExitCode.USAGE)
     return tell(
         f"unexpected {type(error).__name__}. This is a fault of admeasure, please report it. "
         "ADMEASURE_DEBUG=1 shows where it came from; what it shows may hold private values.",
@@ -128,11 +131,6 @@ def _by_system(error: OSError) -> tuple[str, ExitCode]:
 def _interrupted(hint: str) -> int:
     console.error(f"interrupted. {hint}".strip(), ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED
-
-
-def _parser_message(error: Exception) -> str:
-    message = str(error.format_message()).strip()  # pyright: ignore[reportAttributeAccessIssue]
-    return " ".join(message.split()).rstrip(".") + "."
 
 
 def _plain_warnings() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, overload
 
 from admeasure.files import refuse_to_overwrite, write_text
 from admeasure.release import Answer, Release, StatisticAnswer
-from admeasure.release.release import QuestionLike
+from admeasure.release.release import QuestionLike, Questions
 from admeasure.terminal.console import finite
 from admeasure.verbs.given import GivenRelease, release_of
 from admeasure.workload import ColumnStatistic, load_questions
@@ -30,21 +29,9 @@ def answer(
 ) -> list[Answer]: ...
 @overload
 def answer(
-    release: GivenRelease,
-    questions: Sequence[Any] | str | Path,
-    *,
-    confidence: float = 0.95,
+    release: GivenRelease, questions: Sequence[Any] | str | Path, *, confidence: float = 0.95
 ) -> list[Any]: ...
-def answer(
-    release: GivenRelease,
-    questions: QuestionLike
-    | ColumnStatistic
-    | Sequence[QuestionLike | ColumnStatistic]
-    | str
-    | Path,
-    *,
-    confidence: float = 0.95,
-) -> Any:
+def answer(release: GivenRelease, questions: Questions, *, confidence: float = 0.95) -> Any:
     """The answer to a question, or those to several or to a query file, each with an interval that
     holds the true count with this confidence. Asking costs nothing. Means, sums and quantiles are
     asked for in a query file, or by `Release.mean`, `Release.sum` and `Release.quantile`.
@@ -107,9 +94,4 @@ def _record(given: Answer, rows: int) -> dict[str, Any]:
 
 
 def _statistic_record(given: StatisticAnswer) -> dict[str, Any]:
-    values = {"value": given.value, "low": given.low, "high": given.high}
-    return {
-        "name": given.name,
-        **{k: v.isoformat() if isinstance(v, date) else v for k, v in values.items()},
-        "kind": given.kind,
-    }
+    return {name: getattr(given, name) for name in ("name", "value", "low", "high", "kind")}

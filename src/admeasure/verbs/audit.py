@@ -16,4 +16,4 @@ def audit(release: str | Path) -> ReleaseAudit:
     >>> audit("release").holds  # doctest: +SKIP
     True
     """
-    return audit_release(Path(release))
+    return audit_release(release)

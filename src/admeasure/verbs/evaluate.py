@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,9 @@ class Evaluation:
     prediction: Prediction | None = None
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"stamp": NOT_PRIVATE, **self.errors.to_json()}
-        if self.future is not None:
-            found["future"] = self.future.to_json()
-        if self.sampled is not None:
-            found["sampled"] = self.sampled.to_json()
-        if self.prediction is not None:
-            found["prediction"] = self.prediction.to_json()
-        return found
+        asked = {name: getattr(self, name) for name in ("future", "sampled", "prediction")}
+        given = {name: asdict(found) for name, found in asked.items() if found is not None}
+        return {"stamp": NOT_PRIVATE, **asdict(self.errors), **given}
 
 
 def evaluate(
@@ -80,8 +75,7 @@ def evaluate(
             "schema that it was made by."
         )
     with held(open_source(data, schema, progress=reading)) as source:
-        truth = source.counts
-        prediction = None
+        truth, sampled, prediction = source.counts, None, None
         if release is None:
             table = open_source(target, without_unit(schema))
             believed = table.counts
@@ -92,16 +86,12 @@ def evaluate(
             if predict is not None:
                 made = release.sample_codes(rows, seed=seed)
                 prediction = predicted(predict, source, made, seed)
-        return Evaluation(
-            compare(truth, believed, asked, schema.domain),
-            release is not None,
-            None
-            if release is None or rows is None
-            else compare(truth, counts_of_rows(release, rows, seed), asked, schema.domain),
-            rows,
-            None if to_come is None else future_error(truth, believed, to_come),
-            prediction,
-        )
+            if rows is not None:
+                drawn = counts_of_rows(release, rows, seed)
+                sampled = compare(truth, drawn, asked, schema.domain)
+        errors = compare(truth, believed, asked, schema.domain)
+        future_ = None if to_come is None else future_error(truth, believed, to_come)
+        return Evaluation(errors, release is not None, sampled, rows, future_, prediction)
 
 
 def _release(target: Any) -> Release | None:

@@ -61,7 +61,10 @@ def export(
         raise UsageError("Rows and a seed are for a data package (--as frictionless).")
     refuse_to_overwrite(target, force=overwrite)
     made = release_of(release)
-    write_text(target, _json(_metadata(made)) if form == "sdv" else measurements_csv(made))
+    if form == "csv":
+        write_text(target, measurements_csv(made))
+    else:
+        write_text(target, _json(sdv_metadata(made.schema, made.schema.stored_names)))
     return target
 
 
@@ -88,10 +91,6 @@ def _cells(release: Release, query: Any) -> Iterator[tuple[str, str]]:
     for codes in itertools.product(*(range(len(own)) for own in labels)):
         words = (own[code] for own, code in zip(labels, codes, strict=True))
         yield ";".join(map(str, codes)), ";".join(words)
-
-
-def _metadata(release: Release) -> dict[str, Any]:
-    return sdv_metadata(release.schema, release.schema.stored_names)
 
 
 def _write_package(release: Release, target: Path, rows: int | None, seed: int | None) -> None:

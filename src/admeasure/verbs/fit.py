@@ -7,6 +7,7 @@ on.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 
 from admeasure import __version__
 from admeasure.bounds import Evidence
+from admeasure.bounds.found import MOST
 from admeasure.certificate import UNPROTECTED, WITHOUT_BOOK, Certificate, lines
 from admeasure.errors import UsageError
 from admeasure.limits import Limits, Watch, peak
@@ -40,14 +42,14 @@ from admeasure.release import Release
 from admeasure.request import ChargeTo, Request
 from admeasure.run import Run
 from admeasure.schema import Schema
+from admeasure.schema.decode import level_values
 from admeasure.schema.frames import empty_like
-from admeasure.schema.levels import level_values
 from admeasure.sources.address import printable
 from admeasure.sources.open import held, is_path, open_to_buy
 from admeasure.terminal.bars import Bar, first_used, is_shown
 from admeasure.terminal.bars import progress as bars
 from admeasure.terminal.console import log
-from admeasure.verbs.given import choice_of, given_public
+from admeasure.verbs.given import GivenSchema, GivenWorkload, choice_of, given_public, schema_of
 from admeasure.workload import Workload, parse_workload
 
 FEWEST_ROWS, MOST_ROWS = 1.0, LARGEST_SCALE
@@ -67,23 +69,20 @@ class FitRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        domain, workload = self.schema.domain, self.workload
-        self.mechanism.check(domain, workload, self.schema.zeros)
-        certified.check(domain, workload, self.certify)
-        needs = self.mechanism.needs(domain, workload)
-        needs = max(needs, certified.needs(domain, workload, self.certify))
+        task = Task.of(self.schema, self.workload)
+        self.mechanism.check(task)
+        certified.check(task, self.certify)
+        needs = max(self.mechanism.needs(task), certified.needs(task, self.certify))
         self.limits.require(needs, self.mechanism.name)
         for rows in FEWEST_ROWS, MOST_ROWS:  # a run goes by a noisy number of them
-            check_scales(self._items(rows))
+            check_scales(self._items(task, rows))
 
-    def _items(self, rows: float) -> Iterator[Item]:
+    def _items(self, task: Task, rows: float) -> Iterator[Item]:
         """All that the budget is divided into, where the table is believed to have those rows."""
-        domain, workload, unit = self.schema.domain, self.workload, self.schema.unit
         bought_first, left = bought.divide(self.schema, self.budget)
         yield from bought_first
-        last, left = certified.divide(domain, workload, unit, left, self.certify)
+        last, left = certified.divide(task, left, self.certify)
         yield from last
-        task = Task.of(self.schema, workload, self.schema.zeros)
         yield from self.mechanism.divide(task, left, rows).items
 
     @property
@@ -104,9 +103,9 @@ class FitRequest(Request):
 
 def fit(
     data: Any,
-    schema: Schema | str | Path,
+    schema: GivenSchema,
     *,
-    workload: Workload | str | Path | Sequence[WorkloadQuery | Predicate],
+    workload: GivenWorkload | Sequence[WorkloadQuery | Predicate],
     mechanism: Mechanism | Auto | None = None,
     epsilon: float,
     delta: float,
@@ -164,7 +163,7 @@ def fit(
 
     watch = limits if isinstance(limits, Watch) else Watch(limits or Limits())
     with watch.armed():
-        schema = schema if isinstance(schema, Schema) else Schema.load(schema)
+        schema = schema_of(schema)
         if isinstance(workload, str | Path):
             workload = parse_workload(workload, schema.domain)
         choice = choice_of(mechanism, workload, public)
@@ -183,7 +182,9 @@ def fit(
             seed=seed,
             charge_to=charge_to,
             limits=watch.limits,
-            certify=certified.share_of(certify, schema.domain, workload, by_auto=bool(choice.why)),
+            certify=certified.share_of(
+                certify, Task.of(schema, workload), by_auto=bool(choice.why)
+            ),
             notes=(*choice.notes, *bought.left_out(given, schema)),
         )
     run = Run(request, None if out is None else Path(out), resume=resume)
@@ -356,7 +357,8 @@ def _accuracy(request: FitRequest, outcome: Outcome) -> str:
     mean = known.mean_error(0.95)
     if mean is None:
         return ""
-    said = mean.in_words(len(request.workload.marginals()), outcome.model.total)
+    most = MOST if outcome.model.adds_up else math.inf  # other answers need be no distributions
+    said = mean.in_words(len(request.workload.marginals()), outcome.model.total, most)
     if request.workload.sampled:
         return f"{said} They are a public sample of {request.workload.rule}."
     if all(isinstance(query, Marginal) for query in request.workload):

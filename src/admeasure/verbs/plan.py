@@ -13,7 +13,7 @@ from admeasure.limits import Limits
 from admeasure.mechanisms import Mechanism, Plan
 from admeasure.mechanisms.auto import Auto
 from admeasure.notebooks import BLUE, bars, cell, largest, row, table
-from admeasure.planning import bought, certified
+from admeasure.planning import bought, certified, forecast
 from admeasure.planning.division import Task, check_scales
 from admeasure.privacy.cost import Cost
 from admeasure.request import check_worth
@@ -32,7 +32,8 @@ DROWNED = 1.0
 """An expected error; 2 is the largest."""
 TOO_NOISY = (
     "By itself, noise would drown tables of this size (2 is as wrong as can be). Fewer columns at "
-    "once, bins and categories from a codebook, fewer rows of each unit or a larger epsilon help."
+    "once (pairs in place of triples), bins and categories from a codebook, fewer rows of each "
+    "unit or a larger epsilon help."
 )
 TOO_LARGE = (
     "This machine has less memory than that at present: here, fit would refuse. Fewer columns, "
@@ -48,6 +49,8 @@ TOO_LONG = (
     "That is more than an hour. Fewer columns, pairs in place of triples, coarser bins or another "
     "mechanism (aim-plus, mst, independent) take less."
 )
+WARNINGS = frozenset((TOO_NOISY, TOO_LARGE, MAY_NOT_FIT, TOO_LONG, certified.NOTHING))
+"""Notes that a run would hardly be worth starting with, each with what would help."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,29 +155,31 @@ def plan(
     choice = choice_of(wanted, asked, public)
     given, schema = schema, bought.asked(schema, asked, choice.mechanism)
     chosen = given_public(choice.mechanism, public, schema)
-    chosen.check(schema.domain, asked, schema.zeros)
+    task = Task.of(schema, asked)
+    chosen.check(task)
     rows = rows or schema.table.rows
     budget = bought.budget(schema, epsilon, delta)
     check_worth(budget, schema.unit)
     items, left = bought.divide(schema, budget)
-    share = certified.share_of(certify, schema.domain, asked, by_auto=bool(choice.why))
-    certified.check(schema.domain, asked, share)
-    last, left = certified.divide(schema.domain, asked, schema.unit, left, share)
-    likely = bought.likely_domain(schema, budget, rows)
-    made = chosen.plan(Task(likely, asked, schema.zeros, schema.unit), left, rows)
+    share = certified.share_of(certify, task, by_auto=bool(choice.why))
+    certified.check(task, share)
+    last, left = certified.divide(task, left, share)
+    likely = replace(task, domain=bought.likely_domain(schema, budget, rows))
+    made = chosen.plan(likely, left, rows)
     check_scales((*items, *made.items, *last))
     if items or last:
-        said = (*bought.foreseen(schema, budget, rows), *certified.foreseen(asked, last))
+        said = (*bought.foreseen(schema, budget, rows), *certified.foreseen(likely, last, rows))
         made = replace(made, items=(*items, *made.items, *last), notes=(*made.notes, *said))
-    least = max(chosen.needs(schema.domain, asked), certified.needs(schema.domain, asked, share))
+    least = max(chosen.needs(task), certified.needs(task, share))
     looked = (asked.looked_at,) if asked.looked_at else ()
-    notes = (*choice.notes, *looked, *made.notes, *bought.left_out(given, schema))
-    made = replace(made, megabytes=max(made.megabytes, least), notes=notes)
+    notes = [*choice.notes, *looked, *made.notes, *bought.left_out(given, schema)]
+    reading = forecast.reading_megabytes(len(schema.columns))
+    megabytes, there = max(made.megabytes, least, reading), Limits().room()
     if made.expected_error is not None and made.expected_error > DROWNED:
-        made = replace(made, notes=(*made.notes, TOO_NOISY))
-    there = Limits().room()
-    if made.megabytes > there:
-        made = replace(made, notes=(*made.notes, TOO_LARGE if least > there else MAY_NOT_FIT))
+        notes.append(TOO_NOISY)
+    if megabytes > there:
+        notes.append(TOO_LARGE if least > there else MAY_NOT_FIT)
     if made.seconds > LONG_SECONDS:
-        made = replace(made, notes=(*made.notes, TOO_LONG))
+        notes.append(TOO_LONG)
+    made = replace(made, megabytes=megabytes, notes=tuple(notes))
     return Planned(chosen, epsilon, delta, budget, schema.unit.neighbours, rows, made)

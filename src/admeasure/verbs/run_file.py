@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from admeasure.errors import AdmeasureError, UsageError
 from admeasure.files import from_folder, refuse_suffix, refuse_to_overwrite
-from admeasure.limits import Limits, Watch
+from admeasure.limits import Limits
 from admeasure.mechanisms.auto import Auto
 from admeasure.planning.mechanism import Mechanism, makes_rows, options_of
 from admeasure.queries.query import suggest
@@ -287,7 +287,7 @@ def _fitted(checked: _Checked, *, resume: bool, progress: bool | None) -> Releas
         seed=budget.seed,
         resume=resume,
         certify=budget.certify,
-        limits=Watch(Limits(megabytes=given.limits.megabytes, seconds=given.limits.seconds)),
+        limits=Limits(**given.limits.model_dump()),
         progress=progress,
     )
 

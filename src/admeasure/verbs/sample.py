@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.release.conditional import Like
+from admeasure.release.drawing import Sampling
 from admeasure.schema.frames import Library
 from admeasure.schema.spreadsheet import columns_with_formulas, safe_columns
 from admeasure.schema.write import write_table
@@ -73,15 +74,10 @@ def sample_file(
     path: str | Path,
     rows: int | None = None,
     *,
-    where: Mapping[str, Any] | None = None,
-    like: Like | None = None,
-    columns: Sequence[str] | None = None,
-    seed: int | None = None,
-    search: bool | None = None,
-    max_seconds: float | None = None,
     spreadsheet_safe: bool = False,
     overwrite: bool = False,
     tell: Callable[[float], None] = lambda part: None,
+    **asked: Unpack[Sampling],
 ) -> SampleFile:
     """The same as a .csv or .parquet file. `tell` hears which part is done."""
     target = Path(path)
@@ -91,18 +87,12 @@ def sample_file(
     if spreadsheet_safe and not is_csv:
         raise UsageError("--spreadsheet-safe is for CSV files. Name one, or leave it out.")
     release = release_of(release)
-    free = not where and like is None
-    searched = (free and release.searches(rows)) if search is None else search
+    searched = asked.get("search")
+    if searched is None:
+        free = not asked.get("where") and asked.get("like") is None
+        searched = asked["search"] = free and release.searches(rows)
     made = release.sample_columns(
-        rows,
-        where=where,
-        like=like,
-        columns=columns,
-        seed=seed,
-        search=searched,
-        max_seconds=max_seconds,
-        tell=lambda part: tell(0.9 * part),
-        as_texts=is_csv,
+        rows, tell=lambda part: tell(0.9 * part), as_texts=is_csv, **asked
     )
     tell(0.9)
     safe = safe_columns(made) if spreadsheet_safe else made

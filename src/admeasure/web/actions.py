@@ -13,8 +13,6 @@ from typing import Any
 from admeasure.demo import unpack
 from admeasure.domain import as_float
 from admeasure.errors import SchemaError, UsageError
-from admeasure.mechanisms import REGISTRY
-from admeasure.mechanisms.auto import Auto
 from admeasure.privacy.book import Book
 from admeasure.queries import Marginal, Threshold
 from admeasure.schema import Schema
@@ -78,28 +76,24 @@ def _read_toml(path: Path) -> Json:
     return parse_toml(read_text(path, SchemaError, called="schema file"), str(path), SchemaError)
 
 
-def _described(schema: Schema | None) -> Json:
-    if schema is None:
-        return {"ok": False}
-    return {
-        "ok": True,
-        "levels": {c.name: None if c.is_open else c.levels for c in schema.columns},
-        "cells": as_float(schema.domain.cells()),
-        "toml": schema.dumps(),
-    }
-
-
 def save_schema(table: TableFolder, body: Json) -> Json:
     """Store the form; the schema file is there only while the form is valid."""
     form = body["form"]
     schema, problems = checked(form)
     text = None if schema is None else schema.dumps()
     state = table.change(body["version"], {"form": form}, schema=text)
-    return {
+    found = {
         "problems": problems,
         "version": state["version"],
         "relations": relations_in_words(form),
-        **_described(schema),
+        "ok": schema is not None,
+    }
+    if schema is None:
+        return found
+    return found | {
+        "levels": {c.name: None if c.is_open else c.levels for c in schema.columns},
+        "cells": as_float(schema.domain.cells()),
+        "toml": text,
     }
 
 
@@ -133,18 +127,20 @@ def workload_text(given: Mapping[str, Any]) -> str:
 
 
 def _workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
-    rule = workload_text(given)
     if given["kind"] == "rule":
-        return parse_workload(rule, schema.domain)
-    queries = []
-    for entry in given["entries"]:
-        query = (
-            Threshold(entry["columns"], int(entry["at_least"] or 0))
-            if entry["kind"] == "threshold"
-            else Marginal(entry["columns"])
+        return parse_workload(workload_text(given), schema.domain)
+    try:
+        workload = Workload(
+            (
+                Threshold(entry["columns"], int(entry["at_least"] or 0))
+                if entry["kind"] == "threshold"
+                else Marginal(entry["columns"]),
+                float(entry["weight"] or 1),
+            )
+            for entry in given["entries"]
         )
-        queries.append((query, float(entry["weight"] or 1)))
-    workload = Workload(queries)
+    except ValueError:
+        raise UsageError("A weight is a number, and at least is a whole number.") from None
     workload.validate(schema.domain)
     return workload
 
@@ -152,14 +148,7 @@ def _workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
 def preview_workload(table: TableFolder, body: Json) -> Json:
     """How large a workload is, before it is kept."""
     schema = table.schema()
-    return _previewed(table, schema, _read_workload(schema, body["workload"]), body["workload"])
-
-
-def _read_workload(schema: Schema, given: Mapping[str, Any]) -> Workload:
-    try:
-        return _workload(schema, given)
-    except ValueError:
-        raise UsageError("A weight is a number, and at least is a whole number.") from None
+    return _previewed(table, schema, _workload(schema, body["workload"]), body["workload"])
 
 
 def _previewed(
@@ -183,7 +172,7 @@ def _previewed(
 
 def save_workload(table: TableFolder, body: Json) -> Json:
     schema, given = table.schema(), body["workload"]
-    workload = _read_workload(schema, given)
+    workload = _workload(schema, given)
     found = _previewed(table, schema, workload, given)
     state, text = _keep_workload(table, workload, given, seen=body["version"])
     return {**found, "toml": text[:TOML_SHOWN], "version": state["version"]}
@@ -216,8 +205,3 @@ def use_book(space: Workspace, body: Json) -> Json:
 def close_account(space: Workspace, body: Json) -> Json:
     Book.open(space.book).close_dataset(body["dataset"])
     return {"next": "/book"}
-
-
-def mechanisms() -> list[tuple[str, str]]:
-    """Names with their summaries."""
-    return [(kind.name, kind.summary) for kind in (Auto, *REGISTRY.values())]

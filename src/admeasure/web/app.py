@@ -57,7 +57,10 @@ def make_app(space: Workspace, *, entrance: Entrance, keys: Keys, port: int) -> 
         Route(f"{at}/schema", page(lambda r: pages.schema(handlers.table(r)))),
         Route(f"{at}/workload", page(lambda r: pages.workload(handlers.table(r)))),
         Route(f"{at}/budget", page(lambda r: pages.budget(space, handlers.table(r)))),
-        Route(f"{at}/compare", page(handlers.compare)),
+        Route(
+            f"{at}/compare",
+            page(lambda r: pages.compare(handlers.table(r), r.query_params.getlist("run"))),
+        ),
         Route(of, page(lambda r: pages.run(handlers.table(r), handlers.run(r)))),
         Route(f"{of}/events", handlers.made(handlers.events)),
         Route(f"{of}/report", handlers.report("report.html")),
@@ -140,9 +143,6 @@ class Handlers:
 
         return Route(path, endpoint, methods=["POST"])
 
-    def compare(self, request: Request) -> pages.Page:
-        return pages.compare(self.table(request), request.query_params.getlist("run"))
-
     def cancel(self, request: Request) -> dict[str, Any]:
         runs.cancel(self.run(request))
         return {"ok": True}
@@ -180,62 +180,51 @@ class Handlers:
         return {"next": f"{at}/download/internal.html", "shown": f"{at}/internal"}
 
     def download(self, request: Request) -> Response:
-        path, name = self._file(request)
-        return FileResponse(path, filename=name)
-
-    def _file(self, request: Request) -> tuple[Path, str]:
         run, what = self.run(request), request.path_params["what"]
         stem = f"{self.table(request).name}-run-{run.number}"
         release = asking.load(run.release)
         mark = "-NOT-PRIVATE" if release.certificate.stamp else ""
+        path = run.path / what
         match what:
             case "report.html":
-                return _there(run.path / what), f"{stem}-report{mark}.html"
+                name = f"{stem}-report{mark}.html"
             case "internal.html":
-                return _there(run.path / INTERNAL), f"{stem}.NOT-PRIVATE.html"
+                path, name = run.path / INTERNAL, f"{stem}.NOT-PRIVATE.html"
             case "certificate.html":
-                path = run.path / what
                 write_private(path, certificate_page(release))
-                return path, f"{stem}-certificate{mark}.html"
+                name = f"{stem}-certificate{mark}.html"
             case "certificate.json":
-                path = run.path / what
                 write_private(path, json.dumps(release.certificate.to_json(), indent=1))
-                return path, f"{stem}-certificate{mark}.json"
+                name = f"{stem}-certificate{mark}.json"
             case "certificate.yaml":
-                return _there(run.release / what), f"{stem}-certificate{mark}.yaml"
+                path, name = run.release / what, f"{stem}-certificate{mark}.yaml"
             case "release.zip":
-                return _zipped(run), f"{stem}{mark}.zip"
+                _zip(run.release, path)
+                name = f"{stem}{mark}.zip"
             case "synthetic.csv" | "synthetic.parquet":
-                return _sampled(run, what, request.query_params.get("rows", "")), (
-                    f"{stem}-{what.partition('.')[0]}{mark}{Path(what).suffix}"
-                )
-        raise UsageError("There is no such file.")
+                _sample(run.release, path, request.query_params.get("rows", ""))
+                name = f"{stem}-{path.stem}{mark}{path.suffix}"
+            case _:
+                raise UsageError("There is no such file.")
+        if not path.exists():
+            raise UsageError("That file is not there yet.")
+        return FileResponse(path, filename=name)
 
 
-def _there(path: Path) -> Path:
-    if not path.exists():
-        raise UsageError("That file is not there yet.")
-    return path
-
-
-def _zipped(run: runs.RunFolder) -> Path:
-    path = run.path / "release.zip"
+def _zip(release: Path, path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(run.release.iterdir()):
+        for file in sorted(release.iterdir()):
             archive.write(file, f"release/{file.name}")
-    return path
 
 
-def _sampled(run: runs.RunFolder, what: str, rows: str) -> Path:
+def _sample(release: Path, path: Path, rows: str) -> None:
     """Synthetic rows, by a process of its own: there may be millions."""
-    path = run.path / what
-    argv = ["sample", str(run.release), "-o", str(path), "--force"]
+    argv = ["sample", str(release), "-o", str(path), "--force"]
     if rows.strip():
         if not rows.strip().isdecimal() or int(rows) > MOST_ROWS:
             raise UsageError(f"The number of rows must be a whole number up to {MOST_ROWS:,}.")
         argv += ["-n", rows.strip()]
     commands.run(argv)
-    return path
 
 
 async def _watch(request: Request, watched: Watched) -> AsyncIterator[str]:

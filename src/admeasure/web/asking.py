@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from admeasure.bounds import share
 from admeasure.conclusions import check_all, parse_conclusions
 from admeasure.domain import canonical
 from admeasure.errors import UsageError
@@ -24,7 +25,6 @@ PREVIEW = 12
 MOST_STATEMENTS = 100
 KEPT = 4
 
-_kept: OrderedDict[tuple[str, int], Release] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -33,14 +33,13 @@ def load(path: Path) -> Release:
     head = path / "release.json"
     if not head.is_file():
         raise UsageError("This run has no release yet.")
-    key = (str(path), head.stat().st_mtime_ns)
-    with _lock:
-        if key not in _kept:
-            _kept[key] = Release.load(path)
-        _kept.move_to_end(key)
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
-        return _kept[key]
+    with _lock:  # one that is asked for twice at once is read once
+        return _loaded(str(path), head.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=KEPT)
+def _loaded(path: str, written: int) -> Release:
+    return Release.load(path)
 
 
 def ask(path: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def marginal(path: Path, columns: Sequence[str], confidence: float) -> dict[str,
     return {
         "columns": list(names),
         "kind": bound.kind,
-        "bound": min(2.0, bound.error / max(1, release.rows)),
+        "bound": share(bound.error, release.rows),
         "cells": [
             {"labels": [labels[i][code] for i, code in enumerate(place)], "value": a.value}
             | {"low": a.low, "high": a.high}

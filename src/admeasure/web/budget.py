@@ -19,11 +19,12 @@ from typing import Any
 
 from admeasure.errors import UsageError
 from admeasure.planning import certified
+from admeasure.planning.division import Task
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Cost, in_decimal
 from admeasure.schema import Schema
 from admeasure.verbs.given import choice_of, given_public, mechanism_of
-from admeasure.verbs.plan import Planned
+from admeasure.verbs.plan import WARNINGS, Planned
 from admeasure.verbs.plan import plan as planned
 from admeasure.web import code, runs
 from admeasure.web.kept import read_text
@@ -120,7 +121,8 @@ def _plan(space: Workspace, offer: Offer) -> Json:
     choice = choice_of(wanted, workload, offer.public or None)
     mechanism = given_public(choice.mechanism, offer.public or None, schema)
     epsilon, delta = number(asked["epsilon"], "epsilon"), number(asked["delta"], "delta")
-    certify = certified.share_of(_certify(asked), schema.domain, workload, by_auto=bool(choice.why))
+    task, by_auto = Task.of(schema, workload), bool(choice.why)
+    certify = certified.share_of(_certify(asked), task, by_auto=by_auto)
 
     def at(asked: float) -> Planned:
         return planned(
@@ -135,25 +137,17 @@ def _plan(space: Workspace, offer: Offer) -> Json:
 
     found = at(epsilon)
     made, budget = found.plan, found.budget
-    factors = (0.5, 2.0, 4.0) if len(workload) <= COMPARED else ()
-    plans = {1.0: found} | {factor: at(factor * epsilon) for factor in factors}
-    others = [
-        {"epsilon": factor * epsilon, "expected": plans[factor].plan.expected_error}
-        for factor in sorted(plans)
-        if factors
-    ]
+    others = []
+    for factor in (0.5, 1.0, 2.0, 4.0) if len(workload) <= COMPARED else ():
+        other = found if factor == 1 else at(factor * epsilon)
+        others.append({"epsilon": factor * epsilon, "expected": other.plan.expected_error})
     return {
-        "mechanism": mechanism.name,
+        **found.to_json(),
         "summary": mechanism.summary,
         "certify": float(certify),
-        "rho": float(budget),
-        "delta_share": float(budget.delta_share),
-        "rounds": made.rounds,
         "expected": made.expected_error,
-        "rows": found.rows,
-        "megabytes": made.megabytes,
-        "seconds": made.seconds,
-        "notes": [on_page(note) for note in (*choice.notes, *made.notes)],
+        "warnings": [on_page(note) for note in made.notes if note in WARNINGS],
+        "notes": [on_page(n) for n in (*choice.notes, *made.notes) if n not in WARNINGS],
         "items": [
             {
                 "what": i.what,

@@ -74,8 +74,7 @@ def for_workload(table: TableFolder, text: str) -> Code:
 
 
 def for_budget(table: TableFolder, space: Workspace, asked: dict[str, Any]) -> Code:
-    text = table.read().get("workload", {}).get("text") or str(table.workload_path)
-    argv = ["plan", "--schema", str(table.schema_path), "--workload", text]
+    argv = ["plan", "--schema", str(table.schema_path), "--workload", table.workload_text]
     argv += ["--epsilon", asked["epsilon"] or "EPSILON", "--delta", asked["delta"]]
     argv += ["--mechanism", asked["mechanism"]]
     argv += ["--rows", asked["rows"]] if asked.get("rows") else []

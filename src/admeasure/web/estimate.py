@@ -99,14 +99,13 @@ def _covered(measured: set[frozenset[str]], marginals: Sequence[Columns]) -> lis
 
 
 def _precision(
-    wanted: frozenset[str], measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain
+    wanted: frozenset[str], around: Sequence[tuple[frozenset[str], float, Any]], domain: Domain
 ) -> float:
-    found = 0.0
-    for inside, sigma, _ in measured:
-        if wanted <= inside:
-            summed = domain.cells(tuple(inside - wanted))
-            found += 1 / (summed * sigma**2) if sigma else float("inf")
-    return found
+    """By what was measured of sets that contain the wanted one."""
+    return sum(
+        1 / (domain.cells(tuple(inside - wanted)) * sigma**2) if sigma else math.inf
+        for inside, sigma, _ in around
+    )
 
 
 def _rows(measured: Sequence[tuple[frozenset[str], float, Any]], domain: Domain) -> float | None:

@@ -19,6 +19,8 @@ from admeasure.schema.values import quoted
 from admeasure.untrusted import parse_toml
 from admeasure.web.conditions import ORDERED, selection_of, text_of, value_of
 
+PRIVACY = {"unit": "", "unit_column": "", "max_rows_per_unit": "1", "neighbours": "add-remove"}
+"""What `[privacy]` says where nobody has said anything."""
 TEXTS = ("minimum", "maximum", "bins", "edges", "enum", "missing", "title", "source")
 SPELLINGS = {
     "integer": ("decimal", "thousands", "format"),
@@ -38,12 +40,7 @@ def empty_form(name: str, header: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """A form with names, and types where the storage says more than that it is text."""
     return {
         "table": {"name": name, "description": "", "rows": ""},
-        "privacy": {
-            "unit": "",
-            "unit_column": "",
-            "max_rows_per_unit": "1",
-            "neighbours": "add-remove",
-        },
+        "privacy": dict(PRIVACY),
         "columns": [_empty_column(column, storage) for column, storage in header],
         "zeros": [],
         "orders": [],
@@ -77,12 +74,7 @@ def form_of(document: Mapping[str, Any], header: Sequence[tuple[str, str]]) -> d
     ]
     return {
         "table": {k: str(table.get(k, "")) for k in ("name", "description", "rows", "encoding")},
-        "privacy": {
-            "unit": str(privacy.get("unit", "")),
-            "unit_column": str(privacy.get("unit_column", "")),
-            "max_rows_per_unit": str(privacy.get("max_rows_per_unit", 1)),
-            "neighbours": str(privacy.get("neighbours", "add-remove")),
-        },
+        "privacy": {k: str(privacy.get(k, usual)) for k, usual in PRIVACY.items()},
         "columns": columns,
         "zeros": [
             [{"column": c, "text": text_of(z["where"].get(c, ""))} for c in z["columns"]]
@@ -98,10 +90,8 @@ def _relations(document: Mapping[str, Any]) -> str:
     lines = []
     for name in KEPT:
         for entry in document.get(name, []):
-            lines += [
-                f"[[{name}]]",
-                *(f"{toml_key(k)} = {toml_value(v)}" for k, v in entry.items()),
-            ]
+            lines.append(f"[[{name}]]")
+            lines += (f"{toml_key(k)} = {toml_value(v)}" for k, v in entry.items())
     return "\n".join(lines)
 
 

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from admeasure.errors import AdmeasureError, UsageError
+from admeasure.mechanisms import REGISTRY
+from admeasure.mechanisms.auto import Auto
 from admeasure.planning import certified
 from admeasure.release import Release
 from admeasure.reporting.facts import Ranked, rank
 from admeasure.reporting.html import environment
-from admeasure.web import actions, asking, code, runs
+from admeasure.web import asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
 from admeasure.web.wording import KINDS, LABELS, on_page
-from admeasure.web.workspace import TableFolder, Workspace
+from admeasure.web.workspace import State, TableFolder, Workspace
 
 COMPARED_MARGINALS = 60
 
@@ -32,12 +34,18 @@ class Page:
         return template.render(root=root, **self.values)
 
 
+def _step(table: TableFolder, step: str, state: State, **values: Any) -> Page:
+    """The page of a step on the way of a table, which has the step's name unless told otherwise."""
+    template = values.pop("template", f"{step}.html.j2")
+    values = {"title": step.capitalize(), **values}
+    return Page(template, step=step, table=table.name, state=state, **values)
+
+
 def home(space: Workspace) -> Page:
-    tables = [_summary(table) for table in space.tables()]
     return Page(
         "home.html.j2",
         title="Tables",
-        tables=tables,
+        tables=[_summary(table) for table in space.tables()],
         suggestions=space.suggestions(),
         start=str(space.start),
         code=code.for_start(),
@@ -49,20 +57,17 @@ def _summary(table: TableFolder) -> dict[str, Any]:
         state = table.read()
     except (Damaged, FileNotFoundError) as error:
         return {"name": table.name, "problem": str(error), "runs": []}
+    step = "budget" if "workload" in state else "workload"
+    if not table.schema_path.exists():
+        step = "schema"
     return {
         "name": table.name,
         "problem": "",
         "data": state["data"],
         "columns": len(state["header"]),
-        "step": _next_step(table, state),
+        "step": step,
         "runs": [_run(run) for run in runs.all_runs(table)],
     }
-
-
-def _next_step(table: TableFolder, state: dict[str, Any]) -> str:
-    if not table.schema_path.exists():
-        return "schema"
-    return "budget" if "workload" in state else "workload"
 
 
 def _run(run: RunFolder) -> dict[str, Any]:
@@ -80,12 +85,10 @@ def _run(run: RunFolder) -> dict[str, Any]:
 
 def schema(table: TableFolder) -> Page:
     state = table.read()
-    return Page(
-        "schema.html.j2",
-        title="Schema",
-        step="schema",
-        table=table.name,
-        state=state,
+    return _step(
+        table,
+        "schema",
+        state,
         text=read_text(table.schema_path) if table.schema_path.exists() else "",
         labels=LABELS,
         words={"labels": LABELS, "kinds": KINDS},
@@ -97,12 +100,10 @@ def workload(table: TableFolder) -> Page:
     state = table.read()
     known = table.schema()
     given = state.get("workload", {"kind": "rule", "rule": "all-2way", "entries": []})
-    return Page(
-        "workload.html.j2",
-        title="Workload",
-        step="workload",
-        table=table.name,
-        state=state,
+    return _step(
+        table,
+        "workload",
+        state,
         columns=[{"name": c.name, "levels": c.levels} for c in known.columns],
         given=given,
         code=code.for_workload(table, given.get("rule") or str(table.workload_path)),
@@ -127,15 +128,13 @@ def budget(space: Workspace, table: TableFolder) -> Page:
         **state.get("budget", {}),
     }
     recorded = {a.dataset for a in datasets}
-    return Page(
-        "budget.html.j2",
-        title="Budget",
-        step="budget",
-        table=table.name,
-        state=state,
+    return _step(
+        table,
+        "budget",
+        state,
         unit=known.unit.name,
         given=given,
-        mechanisms=actions.mechanisms(),
+        mechanisms=[(kind.name, kind.summary) for kind in (Auto, *REGISTRY.values())],
         datasets=datasets,
         book=space.book_shown,
         # A book is the default: not to record is a choice, which is kept once it was made.
@@ -149,12 +148,12 @@ def budget(space: Workspace, table: TableFolder) -> Page:
 def run(table: TableFolder, found: RunFolder) -> Page:
     release = asking.load(found.release) if found.state == runs.DONE else None
     made = code.for_run(found.settings, found.path)
-    return Page(
-        "run.html.j2",
+    return _step(
+        table,
+        "runs",
+        table.read(),
+        template="run.html.j2",
         title=f"Run {found.number}",
-        step="runs",
-        table=table.name,
-        state=table.read(),
         run=_run(found),
         others=[_run(other) for other in runs.all_runs(table)],
         release=release,
@@ -199,12 +198,12 @@ def compare(table: TableFolder, numbers: list[str]) -> Page:
         {columns for side in sides for columns in side["bounds"]},
         key=lambda c: -max(s["bounds"][c].error for s in sides if c in s["bounds"]),
     )
-    return Page(
-        "compare.html.j2",
+    return _step(
+        table,
+        "runs",
+        table.read(),
+        template="compare.html.j2",
         title="Compare",
-        step="runs",
-        table=table.name,
-        state=table.read(),
         sides=sides,
         marginals=marginals[:COMPARED_MARGINALS],
         left_out=max(0, len(marginals) - COMPARED_MARGINALS),

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from admeasure.privacy.cost import read_cost
 from admeasure.privacy.events import read_event
 from admeasure.privacy.journal import unpack
 from admeasure.release.store import partial_folder
-from admeasure.reporting.facts import RoundFacts, rounds
+from admeasure.reporting.facts import rounds
 from admeasure.run import JOURNAL
 from admeasure.verbs.given import mechanism_of
 from admeasure.web import worker
@@ -45,6 +44,8 @@ RUNNING, DONE, FAILED, STOPPED = "running", "done", "failed", "stopped"
 LAST_WORDS = 64 << 10
 MOST_JOURNAL = 64 << 20
 """Bytes of a journal that are taken in at one look."""
+SHOWN = 200
+"""Rounds of a run that a page is told of."""
 UNSETTLED = "Its release is written. Continue it, so that it is settled with the budget book."
 
 
@@ -295,17 +296,15 @@ class FollowedJournal:
         self.events += found
         self._offset += used
 
-    def rounds(self) -> tuple[RoundFacts, ...]:
-        return rounds(self.events, self._rho)
-
     @property
-    def _rho(self) -> float:
-        return float(self.run.settings.rho)
+    def rounds(self) -> list[dict[str, Any]]:
+        """The latest rounds as plain data, the last one last."""
+        return [asdict(r) for r in rounds(self.events, float(self.run.settings.rho))[-SHOWN:]]
 
     @property
     def spent(self) -> float:
         """The part of the run's budget that is spent."""
-        total = self._rho
+        total = float(self.run.settings.rho)
         spent = sum(float(read_cost(e)) for e in self.events if e["event"] != "intent")
         return min(1.0, spent / total) if total else 0.0
 
@@ -326,15 +325,3 @@ def _parsed(raw: bytes) -> tuple[list[dict[str, Any]], int]:
         found.append(event)
         used += len(line)
     return found, used
-
-
-def described(rounds_: Sequence[RoundFacts], most: int = 200) -> list[dict[str, Any]]:
-    """Rounds as plain data, the latest last."""
-    return [
-        {
-            "number": r.number,
-            "spent": r.spent,
-            "steps": [{"what": s.what, "sigma": s.sigma, "share": s.share} for s in r.steps],
-        }
-        for r in rounds_[-most:]
-    ]

@@ -20,6 +20,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -249,14 +250,9 @@ class Workspace:
 
     def suggestions(self) -> list[str]:
         """Names of tables near the place where the page was started; nothing is opened."""
-        found: list[str] = []
-        for pattern in ("*", "*/*"):
-            for path in sorted(self.start.glob(pattern)):
-                if path.name.lower().endswith(SUFFIXES) and not path.name.startswith("."):
-                    found.append(str(path.relative_to(self.start)))
-                if len(found) >= MOST_FILES:
-                    return found
-        return found
+        near = (path for pattern in ("*", "*/*") for path in sorted(self.start.glob(pattern)))
+        found = (p for p in near if p.name.lower().endswith(SUFFIXES) and p.name[0] != ".")
+        return [str(path.relative_to(self.start)) for path in islice(found, MOST_FILES)]
 
     def located(self, data: str) -> str:
         """A path as the user meant it, from where the page was started. What the page is given it

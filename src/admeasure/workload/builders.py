@@ -1,7 +1,7 @@
 """Workloads by rule: all k-way marginals, those around a target, skewed, random, thresholds.
 
 Column sets are drawn from the column names in alphabetical order, so a workload depends on the
-names and the seed and not on the order of the schema (`draws.py`). All k-way marginals, and those
+names and the seed and not on the order of the schema. All k-way marginals, and those
 around a target, are a rule and not a list where they are many (`rule.py`).
 """
 
@@ -17,9 +17,8 @@ from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ResourceError, WorkloadError
 from admeasure.queries import Marginal, Threshold
 from admeasure.queries.query import unknown_column
-from admeasure.workload.draws import draw_sets
 from admeasure.workload.files import MOST_QUERIES
-from admeasure.workload.rule import KWay
+from admeasure.workload.rule import KWay, draw_sets
 from admeasure.workload.workload import Workload
 
 

@@ -54,6 +54,7 @@ _RULES: dict[str, Callable[[Domain, Mapping[str, str]], Workload]] = {
         [name.strip() for name in m["on"].split("+")],
         whole=m["kind"] == "logistic",
     ),
+    r"(?P<text>history:.*)": lambda d, m: history.parse_history(m["text"], d),
 }
 
 
@@ -64,8 +65,6 @@ def parse_workload(text_or_path: str | Path, domain: Domain) -> Workload:
         for rule, build in _RULES.items():
             if match := re.fullmatch(rule, text, re.DOTALL):
                 return build(domain, match.groupdict())
-        if history.is_history(text):
-            return history.parse_history(text, domain)
     if isinstance(text_or_path, Path) or text.endswith(".toml") or os.path.isfile(text):
         return load_workload(Path(text_or_path), domain)
     raise WorkloadError(f"There is no workload {text!r}. The forms are {', '.join(FORMS)}.")

@@ -19,7 +19,6 @@ from random import Random
 
 from admeasure.domain import Columns, canonical
 from admeasure.errors import ResourceError, WorkloadError
-from admeasure.workload.draws import draw_sets
 
 MOST_WRITTEN = 2**14
 """A rule of more marginals is kept as a rule, also in files."""
@@ -122,7 +121,7 @@ class KWay:
 
     def marginals(self) -> list[Columns]:
         """Those that are looked at, by name."""
-        return list(self._all(self.k)) if not self.sampled else sorted(self._sample())
+        return list(self._all()) if not self.sampled else sorted(self._sample())
 
     def closure(self) -> list[Columns]:
         """What is looked at of the downward closure, by size and then by name: sets of fewer
@@ -155,11 +154,11 @@ class KWay:
             return 0.0
         return float(math.comb(len(self.columns) - len(names), left))
 
-    def _all(self, size: int) -> Iterator[Columns]:
+    def _all(self) -> Iterator[Columns]:
         if self.target is None:
-            return combinations(self.columns, size)
+            return combinations(self.columns, self.k)
         rest = [c for c in self.columns if c != self.target]
-        return iter(sorted(canonical((self.target, *c)) for c in combinations(rest, size - 1)))
+        return iter(sorted(canonical((self.target, *c)) for c in combinations(rest, self.k - 1)))
 
     def _sample(self) -> set[Columns]:
         facts = [str(self.k), self.target or "", *self.columns]
@@ -193,3 +192,28 @@ def _percent(share: float) -> str:
     ('7.59%', '0.001%')
     """
     return f"{share:.{max(2, -2 - math.floor(math.log10(share)))}%}"
+
+
+def draw_sets(names: Columns, count: int, k: int, random: Random) -> set[Columns]:
+    """`count` different sets of k names, every choice of them as likely as any other; the same for
+    a seed on every machine and in years to come.
+
+    Draws use nothing but `random.Random(seed).random()`, whose sequence Python promises to keep. A
+    seed chooses public questions only; it has nothing to do with privacy.
+    """
+    found: set[Columns] = set()
+    while len(found) < count:
+        found.add(_draw_set(names, k, random))
+    return found
+
+
+def _draw_set(names: Sequence[str], k: int, random: Random) -> Columns:
+    """One set of k names, uniformly, by the first k steps of a shuffle, of which only the places
+    that it moved are held."""
+    moved: dict[int, int] = {}
+    drawn: list[str] = []
+    for i in range(k):
+        j = i + int(random.random() * (len(names) - i))
+        drawn.append(names[moved.get(j, j)])
+        moved[j] = moved.get(i, i)
+    return canonical(drawn)

@@ -21,9 +21,9 @@ from typing import Any, Self, cast
 
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ResourceError, WorkloadError
-from admeasure.queries import Marginal, Targets, WorkloadQuery, record, to_record
+from admeasure.queries import Marginal, Targets, WorkloadQuery, record
 from admeasure.queries.query import check_columns
-from admeasure.queries.record import kind_of
+from admeasure.queries.record import fields_of, kind_of
 from admeasure.workload.files import check_weight, read_workload, write_entries, write_rule
 from admeasure.workload.rule import MOST_WRITTEN, KWay
 
@@ -77,7 +77,8 @@ class Workload:
         """What is looked at of a rule's marginals, each of which counts alike. Few of them are the
         list that they are."""
         made = cls.__new__(cls)
-        entries = tuple((Marginal(columns), rule.each) for columns in rule.marginals())
+        each = rule.each
+        entries = tuple((Marginal(columns), each) for columns in rule.marginals())
         object.__setattr__(made, "entries", entries)
         few = rule.count <= MOST_WRITTEN and not rule.sampled
         object.__setattr__(made, "rule", None if few else rule)
@@ -138,7 +139,8 @@ class Workload:
     def _marginals(self) -> tuple[Columns, ...]:
         if self.rule is not None:
             return tuple(query.columns for query in self.queries)  # in this order already
-        return tuple(sorted({q.columns for q in self.queries}, key=_size_then_name))
+        # Nearly in this order already, which is sorted faster than a set.
+        return tuple(sorted(dict.fromkeys(q.columns for q in self.queries), key=_size_then_name))
 
     def weights_by_columns(self) -> dict[Columns, float]:
         """What the queries that read the same columns weigh together, in the order of queries."""
@@ -150,15 +152,17 @@ class Workload:
     def marginal_weights(self) -> list[Fraction]:
         """What each of these weighs: all that asks for it, exactly."""
         found: dict[Columns, Fraction] = {}
-        for query in self.queries:
-            weight = Fraction(self.weight(query))
-            found[query.columns] = found.get(query.columns, Fraction(0)) + weight
+        for query, weight in self.entries:
+            part, known = Fraction(weight), found.get(query.columns)
+            found[query.columns] = part if known is None else known + part
         return [found[columns] for columns in self.marginals()]
 
     @property
     def weighs_alike(self) -> bool:
         """Whether all of these weigh the same."""
-        return len(set(self.marginal_weights())) <= 1
+        if len(self.entries) == len(self.marginals()):  # each is asked for once
+            return len({weight for _, weight in self.entries}) == 1
+        return len(set(self.marginal_weights())) == 1
 
     def closure(self) -> tuple[Columns, ...]:
         """Those column sets and all their subsets but the empty one, by size and then by name; of
@@ -231,9 +235,10 @@ class Workload:
         check_columns(tuple(sorted(self.columns)), domain)
 
 
-def _order(entry: Weighted) -> tuple[int, int, list[Any]]:
-    kind, *described = to_record(entry[0]).values()
-    return record.IN_WORKLOADS.index(kind), len(entry[0].columns), described
+def _order(entry: Weighted) -> tuple[Any, ...]:
+    query, kind = entry[0], kind_of(entry[0])
+    described = (getattr(query, field) for field in fields_of(kind))
+    return record.IN_WORKLOADS.index(kind), len(query.columns), *described
 
 
 def _size_then_name(columns: Columns) -> tuple[int, Columns]:

@@ -18,7 +18,7 @@ CAUGHT_BY = {"path"}
 class Broken:
     name: ClassVar[str] = "broken-categories-from-data"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         column = curator.domain.columns[0]
         (counts,) = curator._counts([(column,)])
         cells = [Cell((column,), [int(code)]) for code in np.flatnonzero(counts)]

@@ -37,7 +37,7 @@ class OneError(WorkloadErrors):
 class Broken:
     name: ClassVar[str] = "broken-errors-as-one-count"
 
-    def run(self, curator, workload, zeros):
-        errors = OneError(OnePerson(curator.domain), workload, curator.domain)
+    def run(self, task, curator):
+        errors = OneError(OnePerson(curator.domain), task.workload, curator.domain)
         curator.statistic(errors, curator.remaining)
         return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=1)

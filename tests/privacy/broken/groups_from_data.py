@@ -19,7 +19,7 @@ CAUGHT_BY = {"outcome"}
 class Broken:
     name: ClassVar[str] = "broken-groups-from-data"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         column = curator.domain.columns[0]
         (counts,) = curator._counts([(column,)])
         tree = Hierarchy({str(code): "all" for code in range(len(counts))})

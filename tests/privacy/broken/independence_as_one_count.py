@@ -22,7 +22,7 @@ class OneCount(IndependenceErrors):
 class Broken:
     name: ClassVar[str] = "broken-independence-as-one-count"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         pairs = tuple(combinations(sorted(curator.domain.columns), 2))
         curator.statistic(OneCount(pairs), curator.remaining)
         return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=1)

@@ -24,7 +24,7 @@ CAUGHT_BY = {"range", "cost"}
 class Broken:
     name: ClassVar[str] = "broken-monotone"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         cost = curator.remaining
         candidates = [Marginal((column,)) for column in curator.domain.columns]
         # A model that is right in one cell and wrong in the others.

@@ -33,7 +33,7 @@ class NotEmpty:
 class Broken:
     name: ClassVar[str] = "broken-offer-from-data"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         candidates = [Marginal((column,)) for column in curator.domain.columns]
         answers = {q.columns: np.zeros(curator.domain.shape(q.columns)) for q in candidates}
         score = MarginalError(answers, dict.fromkeys(answers, 0.0))

@@ -15,5 +15,5 @@ CAUGHT_BY = {"draw"}
 class Broken:
     name: ClassVar[str] = "broken-one-noise-for-all-cells"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         return as_a_marginal(curator, Marginal(curator.domain.columns), draws=1)

@@ -55,7 +55,7 @@ class Counts:
 class Broken:
     name: ClassVar[str] = "broken-padding-in-a-race"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         candidates = [Marginal((column,)) for column in curator.domain.columns]
         curator.choose(Counts(), candidates, curator.remaining)
         return Outcome(AnswersModel(curator.domain, 0.0, {}, {}), rounds=1)

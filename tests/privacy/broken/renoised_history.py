@@ -18,7 +18,7 @@ CAUGHT_BY = {"draw", "outcome"}
 class Broken:
     name: ClassVar[str] = "broken-renoised-history"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         query = Marginal(curator.domain.columns[:1])
         (m,) = curator.measure([query], curator.remaining)
         (counts,) = curator._counts([query.columns])

@@ -15,5 +15,5 @@ CAUGHT_BY = {"sensitivity"}
 class Broken:
     name: ClassVar[str] = "broken-residual-as-a-marginal"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         return as_a_marginal(curator, Residual(curator.domain.columns[:2]))

@@ -24,7 +24,7 @@ class OneLevel(TreeCounts):
 class Broken:
     name: ClassVar[str] = "broken-tree-of-one-level"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         column = max(curator.domain.columns, key=lambda c: curator.domain[c])
         leaves = np.arange(curator.domain[column])
         levels = (leaves[:1], leaves[::2], leaves)

@@ -16,7 +16,7 @@ CAUGHT_BY = {"outcome"}
 class Broken:
     name: ClassVar[str] = "broken-uncharged-rows"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         (rows,) = curator._counts([()])
         one_way = [Marginal((column,)) for column in curator.domain.columns]
         log = curator.measure(one_way, curator.remaining)

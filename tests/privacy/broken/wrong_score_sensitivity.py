@@ -25,7 +25,7 @@ class OneRow(MarginalError):
 class Broken:
     name: ClassVar[str] = "broken-wrong-score-sensitivity"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         candidates = [Marginal((column,)) for column in curator.domain.columns]
         answers = {q.columns: np.zeros(curator.domain.shape(q.columns)) for q in candidates}
         score = OneRow(answers, dict.fromkeys(answers, 0.0))

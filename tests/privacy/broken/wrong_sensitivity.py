@@ -15,5 +15,5 @@ CAUGHT_BY = {"sensitivity"}
 class Broken:
     name: ClassVar[str] = "broken-wrong-sensitivity"
 
-    def run(self, curator, workload, zeros):
+    def run(self, task, curator):
         return as_a_marginal(curator, Threshold(curator.domain.columns[:2], 1))

@@ -11,7 +11,7 @@ noise: the input is what was measured, the only randomness is the generator give
     fit = estimate(levels, [Observation(clique, values, sigma), ...],
                    zeros=[Zeros(clique, mask), ...],   # True: impossible
                    tree=tree, start=previous_model, accuracy=IN_LOOP)   # or FINAL
-    model = fit.model                             # fit.objective, .converged, .iterations
+    model = fit.model                             # fit.iterations
 
     model.marginals([(0, 2), (1, 3, 4)])          # expected counts, summing to model.total
     model.sample(rows, rng)                       # (rows, d) codes

@@ -7,7 +7,7 @@ order, so a canonical set of columns is a sorted clique and arrays need no trans
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -45,12 +45,6 @@ SMALLEST_SHARE = 1e-30
 """In the place of a conditional probability of 0, whose logarithm is not finite."""
 
 
-def clique_of(columns: Columns, domain: Domain) -> Clique:
-    """The engine's name of a set of columns."""
-    positions = {column: i for i, column in enumerate(canonical(domain.columns))}
-    return tuple(sorted(positions[c] for c in columns))
-
-
 @dataclass(frozen=True, eq=False)
 class GraphicalModel:
     """A graphical model over named columns.
@@ -79,8 +73,18 @@ class GraphicalModel:
     def clique(self, columns: Columns) -> Clique:
         return tuple(sorted(self._position[c] for c in columns))
 
+    def cliques(self, sets: Iterable[Columns]) -> list[Clique]:
+        """The same for many sets, most of them pairs."""
+        place, found = self._position, []
+        for columns in sets:
+            clique = tuple([place[c] for c in columns])
+            if len(clique) != 2 or clique[0] > clique[1]:
+                clique = tuple(sorted(clique))
+            found.append(clique)
+        return found
+
     def marginals(self, columns: Sequence[Columns]) -> list[np.ndarray]:
-        return self.core.marginals([self.clique(c) for c in columns])
+        return self.core.answers(self.cliques(columns))
 
     def without(self, cells: Sequence[Zero]) -> GraphicalModel:
         closed = [Zeros(self.clique(zero.columns), zero.mask) for zero in cells]
@@ -98,6 +102,8 @@ class GraphicalModel:
         return not columns or self.core.tree.contains(self.clique(columns))
 
     def refitted(self, log: Sequence[Measurement], options: Mapping[str, Any]) -> GraphicalModel:
+        """The model of the same structure that fits other values of what it was fitted to, by the
+        same rule and without what chose it; `options` are those of the mechanism."""
         if options.get("estimate") == "conditionals":
             return ConditionalFamily(math.inf).update(self, log)
         family = GraphicalFamily(math.inf, options.get("shrink", "no"))
@@ -132,8 +138,9 @@ class GraphicalFamily:
 
     def init(self, domain: Domain, zeros: Sequence[Zero] = ()) -> GraphicalModel:
         """The uniform distribution over what can occur; refuses what cannot fit or cannot be."""
-        levels = domain.shape(canonical(domain.columns))
-        rules = tuple(Zeros(clique_of(z.columns, domain), z.mask) for z in zeros)
+        names = canonical(domain.columns)
+        levels = domain.shape(names)
+        rules = tuple(Zeros(tuple(sorted(map(names.index, z.columns))), z.mask) for z in zeros)
         tree = JunctionTree.build(levels, [rule.clique for rule in rules])
         check_limit(tree, self.max_megabytes)
         core = MarkovRandomField(levels, tree, {}, rules, total=1.0)
@@ -167,7 +174,7 @@ class GraphicalFamily:
         Where there is none, those that the tree holds already: measuring them again costs no size.
         """
         tree, limit = model.core.tree, share * self.max_megabytes * MEGABYTE / BYTES_PER_CELL
-        cliques = [model.clique(c) for c in candidates]
+        cliques = model.cliques(candidates)
         sizes = tree.sizes_with(cliques, limit)
         fitting = [c for c, size in zip(candidates, sizes, strict=True) if size <= limit]
         held = zip(candidates, cliques, strict=True)
@@ -176,7 +183,7 @@ class GraphicalFamily:
     def room(self, model: GraphicalModel, candidates: Sequence[Columns], share: float) -> Room:
         """Which of the candidates, one after another, the tree can take within that limit."""
         limit = share * self.max_megabytes * MEGABYTE / BYTES_PER_CELL
-        return Room(model.core.tree, [model.clique(c) for c in candidates], limit)
+        return Room(model.core.tree, model.cliques(candidates), limit)
 
     def _fitted(
         self,

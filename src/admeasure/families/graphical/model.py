@@ -63,11 +63,16 @@ class MarkovRandomField:
 
     def marginals(self, cliques: Sequence[Iterable[int]]) -> list[np.ndarray]:
         """Expected counts of many sets of attributes; far cheaper together than one by one."""
-        wanted = [tuple(sorted({int(a) for a in clique})) for clique in cliques]
+        wanted = [tuple(sorted({*clique})) for clique in cliques]
+        last = len(self.levels) - 1
         for clique in wanted:
-            if clique and not 0 <= clique[0] <= clique[-1] < len(self.levels):
-                raise UsageError(f"{clique} names an attribute outside 0 … {len(self.levels) - 1}.")
-        return self._marginals.answer(wanted)
+            if clique and not 0 <= clique[0] <= clique[-1] <= last:
+                raise UsageError(f"{clique} names an attribute outside 0 … {last}.")
+        return self.answers(wanted)
+
+    def answers(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        """The same of sorted cliques of attributes that there are."""
+        return self._marginals.answer(cliques)
 
     def without(self, closed: Sequence[Zeros]) -> MarkovRandomField:
         """The same distribution on the records outside `closed`, and as many rows as it has there.

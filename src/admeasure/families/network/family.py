@@ -16,8 +16,9 @@ import numpy as np
 from admeasure.domain import Columns, Domain
 from admeasure.errors import ReleaseError
 from admeasure.families import Codes
-from admeasure.families.network.generator import Generator, Size
+from admeasure.families.network.generator import Generator, Size, blocks_of
 from admeasure.families.products.family import ProductModel
+from admeasure.families.products.placement import Tiling
 from admeasure.families.products.sampling import ProductRows
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
@@ -25,8 +26,7 @@ from admeasure.queries import Predicate
 from admeasure.schema import Zero
 
 if TYPE_CHECKING:
-    from admeasure.families.network.training import Trained, TrainingOptions, TrainingState
-    from admeasure.families.products.placement import Tiling
+    from admeasure.families.network.training import Trained, TrainingState
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +112,17 @@ class NetworkModel:
 
 
 @dataclass(frozen=True)
+class TrainingOptions:
+    """How a network is trained."""
+
+    learning_rate: float = 1e-3
+    steps: int = 200
+    least: int = 0
+    patience: int = 25
+    resample: bool = False
+
+
+@dataclass(frozen=True)
 class NetworkFamily:
     """A network trained on everything measured, from where the last round left it.
 
@@ -130,7 +141,6 @@ class NetworkFamily:
         return start(Generator.first(Layout.of(domain), size), domain, total, zeros)
 
     def update(self, model: NetworkModel, log: Sequence[Measurement]) -> NetworkModel:
-        from admeasure.families.network.generator import blocks_of
         from admeasure.families.network.measured import record
         from admeasure.families.network.training import fit
 
@@ -154,10 +164,9 @@ class NetworkFamily:
     ) -> NetworkModel:
         """The same steps, rows drawn anew after each `patience` of them."""
         from admeasure.families.network.arbitrary import drawn
-        from admeasure.families.network.generator import blocks_of
         from admeasure.families.network.training import fit
 
-        how, rng = replace(self.how, decay=False), np.random.default_rng(len(own))
+        how, rng = self.how, np.random.default_rng(len(own))
         whole = data._replace(numbers=data.numbers + np.float32(len(own)))
         for stage in range(max(1, how.steps // how.patience)):
             samples = drawn(np.asarray(model.products.P), model.layout, own, model.total, rng)
@@ -192,7 +201,6 @@ class WorstFamily:
     _error: float | None = None
 
     def update(self, model: NetworkModel, log: Sequence[Measurement]) -> NetworkModel:
-        from admeasure.families.network.generator import blocks_of
         from admeasure.families.network.measured import record
         from admeasure.families.network.training import fit_worst
 

@@ -80,43 +80,29 @@ def record(log: Sequence[Measurement], layout: Layout, total: float) -> Measured
     small = [m for m in wholes if len(m.query.columns) <= 2 and narrow]
     large = [m for m in wholes if len(m.query.columns) > 2 or not narrow]
     numbers = sum(np.size(m.values) for m in found)
+
+    def precision(m: Measurement) -> float:
+        return (total / m.sigma) ** 2
+
     return Measured(
-        _pairs(small, layout, total) if wholes and narrow else None,
-        _tables(large, layout, total) if wholes else None,
-        _cells(singles, layout, total) if singles else None,
+        _pairs(small, layout, total, precision) if wholes and narrow else None,
+        loss.tables(large, layout, total, precision) if wholes else None,
+        loss.cells(singles, layout, total, precision) if singles else None,
         np.float32(numbers),
     )
 
 
-def _precision(m: Measurement, total: float) -> float:
-    return (total / m.sigma) ** 2
-
-
-def _pairs(log: Sequence[Measurement], layout: Layout, total: float) -> PairTables:
+def _pairs(
+    log: Sequence[Measurement], layout: Layout, total: float, weigh: loss.Weigh
+) -> PairTables:
     lines = layout.width + 1
     targets, weights = np.zeros((lines, lines), np.float32), np.zeros((lines, lines), np.float32)
     for m in log:
         first, *rest = (layout.span(c) for c in m.query.columns)
         where = first, rest[0] if rest else slice(layout.width, lines)
         targets[where] = np.reshape(m.values / total, (first.stop - first.start, -1))
-        weights[where] = _precision(m, total)
+        weights[where] = weigh(m)
     return PairTables(targets, weights)
-
-
-def _tables(log: Sequence[Measurement], layout: Layout, total: float) -> loss.Tables:
-    made = loss.tables(log, layout, total)
-    # The precisions, laid out as targets are.
-    marks = [
-        Measurement(m.query, np.full(np.shape(m.values), _precision(m, total)), 1.0) for m in log
-    ]
-    return made._replace(weights=loss.tables(marks, layout, 1.0).targets)
-
-
-def _cells(log: Sequence[Measurement], layout: Layout, total: float) -> loss.CellTargets:
-    made = loss.cells(log, layout, total)
-    weights = np.zeros_like(made.weights)
-    weights[: len(log)] = [_precision(m, total) for m in log]
-    return made._replace(weights=weights)
 
 
 def squared(P: Any, data: Measured) -> Any:

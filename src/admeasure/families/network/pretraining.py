@@ -20,8 +20,7 @@ from random import Random
 import numpy as np
 
 from admeasure.domain import Columns
-from admeasure.families.network.family import NetworkFamily, NetworkModel
-from admeasure.families.network.training import TrainingOptions
+from admeasure.families.network.family import NetworkFamily, NetworkModel, TrainingOptions
 from admeasure.families.support import SupportModel
 from admeasure.joints import batches
 from admeasure.measurement import Measurement

@@ -3,9 +3,8 @@
 Two ways, each one compiled loop over padded shapes, so that few compilations serve a run:
 
 - `fit`: Adam on the squared errors in units of their noise (`measured.squared`), for whole
-  marginals. After the `least` steps it ends when the loss is what noise alone explains (`floor`)
-  or when `patience` steps changed it by less than the part `tolerance`, and always after `steps`;
-  the learning rate falls over the steps where `decay` says so.
+  marginals. After the `least` steps it ends when the loss is what noise alone explains, and always
+  after `steps`.
 - `fit_worst`: Algorithm 3 of Liu, Vietri and Wu (2021), GEM-UPDATE: Adam on the mean absolute error
   of the queries whose error is at least γ, until none is or T_max steps were made.
 
@@ -16,7 +15,7 @@ so never one that is not sound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,27 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from admeasure.families.network.family import TrainingOptions
 from admeasure.families.network.generator import product_rows
 from admeasure.families.network.measured import Measured, absolute, squared
 from admeasure.families.products import loss
-
-SLOWEST = 0.1
-"""The part of the learning rate at which a fit with `decay` ends."""
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How a network is trained."""
-
-    learning_rate: float = 1e-3
-    steps: int = 200
-    least: int = 0
-    patience: int = 25
-    tolerance: float = 0.0
-    floor: float = 1.0
-    decay: bool = False
-    resample: bool = False
-    seed: int = 0
 
 
 class Trained(NamedTuple):
@@ -71,13 +53,11 @@ class Pace(NamedTuple):
     learning_rate: Any
     steps: Any
     least: Any
-    floor: Any
 
     @classmethod
     def of(cls, how: TrainingOptions) -> tuple[Pace, TrainingOptions]:
-        rate, floor = np.float32(how.learning_rate), np.float32(how.floor)
-        pace = cls(rate, np.int32(how.steps), np.int32(how.least), floor)
-        return pace, replace(how, learning_rate=0.0, steps=0, least=0, floor=0.0)
+        pace = cls(np.float32(how.learning_rate), np.int32(how.steps), np.int32(how.least))
+        return pace, replace(how, learning_rate=0.0, steps=0, least=0)
 
 
 class TrainingState(NamedTuple):
@@ -117,12 +97,8 @@ def _fit(
         return value, value
 
     # χ² for each number has mean 1 and deviates by sqrt(2 / numbers): twice that may be chance.
-    limit = pace.floor * (1 + 2 * jnp.sqrt(2 / data.numbers))
-
-    def more(value: Any, before: Any) -> Any:
-        return (value > limit) & (jnp.abs(before - value) >= how.tolerance * value)
-
-    return _loop(state, objective, more, pace, how)
+    limit = 1 + 2 * jnp.sqrt(2 / data.numbers)
+    return _loop(state, objective, lambda value: value > limit, pace, how)
 
 
 @partial(jax.jit, static_argnames="how", compiler_options=loss.QUICK)
@@ -133,7 +109,7 @@ def _fit_worst(
         assert data.cells is not None
         return absolute(product_rows(p, z, blocks), data.cells, gamma)
 
-    return _loop(state, objective, lambda worst, _: worst >= gamma, pace, how)
+    return _loop(state, objective, lambda worst: worst >= gamma, pace, how)
 
 
 def _loop(
@@ -141,14 +117,8 @@ def _loop(
 ) -> Trained:
     """`objective` gives the loss and the number that `more` and the choice of the best go by."""
     adam = optax.scale_by_adam()
-    key = jax.random.key(how.seed)
+    key = jax.random.key(0)
     judged = jax.value_and_grad(objective, has_aux=True)
-
-    def rate(done: Any) -> Any:
-        if not how.decay:
-            return pace.learning_rate
-        part = jnp.minimum(done / pace.steps, 1.0)
-        return pace.learning_rate * (SLOWEST + (1 - SLOWEST) * 0.5 * (1 + jnp.cos(jnp.pi * part)))
 
     def batch(done: Any) -> Any:
         if not how.resample:
@@ -159,11 +129,11 @@ def _loop(
         p, memory, done = inner
         (_, _), slope = judged(p, batch(done + i))
         change, memory = adam.update(slope, memory)
-        p = jax.tree.map(lambda x, c: x - rate(done + i) * c, p, change)
+        p = jax.tree.map(lambda x, c: x - pace.learning_rate * c, p, change)
         return p, memory, done
 
     def several(now: tuple[Any, ...]) -> tuple[Any, ...]:
-        done, p, memory, best, lowest, value, _, _ = now
+        done, p, memory, best, lowest, _, _ = now
         p, kept, _ = jax.lax.fori_loop(0, how.patience, step, (p, memory, done))
         done += how.patience
         judge = objective(p, batch(done))[1]
@@ -172,17 +142,17 @@ def _loop(
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), p, best)
         lowest = jnp.where(better, judge, lowest)
         memory = jax.tree.map(lambda new, old: jnp.where(sound, new, old), kept, memory)
-        return done, p, memory, best, lowest, judge, value, sound
+        return done, p, memory, best, lowest, judge, sound
 
     def going(now: tuple[Any, ...]) -> Any:
-        done, _, _, _, _, value, before, sound = now
-        return sound & (done < pace.steps) & ((done < pace.least) | more(value, before))
+        done, _, _, _, _, value, sound = now
+        return sound & (done < pace.steps) & ((done < pace.least) | more(value))
 
     p = state.parameters
     first = objective(p, batch(0))[1]
     # With new noise in every step the first loss and a later one are of different batches.
     lowest = jnp.asarray(jnp.inf) if how.resample else first
     sound = finite(p) & jnp.isfinite(first)
-    start = (0, p, state.memory, p, lowest, first, jnp.asarray(jnp.inf), sound)
-    done, _, memory, best, lowest, _, _, sound = jax.lax.while_loop(going, several, start)
+    start = (0, p, state.memory, p, lowest, first, sound)
+    done, _, memory, best, lowest, _, sound = jax.lax.while_loop(going, several, start)
     return Trained(best, memory, batch(done), jnp.minimum(lowest, first), sound, done)

@@ -11,7 +11,8 @@ time, so that memory does not grow with the number of cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -92,7 +93,13 @@ def kind_of(queries: Sequence[Counted]) -> Kind:
     return "any" if all(r == 1 for r, _ in rs) else "mixed"
 
 
-def cells(log: Sequence[Measurement], layout: Layout, total: float) -> CellTargets:
+Weigh = Callable[[Measurement], float]
+"""What each squared error of a measurement weighs."""
+
+
+def cells(
+    log: Sequence[Measurement], layout: Layout, total: float, weigh: Weigh = lambda m: 1.0
+) -> CellTargets:
     """The record of single queries, with lines of the given layout: those measured alone, then all
     targets of thresholds that were measured whole."""
     alone = [m for m in log if isinstance(m.query, Cell | ThresholdCell)]
@@ -104,19 +111,19 @@ def cells(log: Sequence[Measurement], layout: Layout, total: float) -> CellTarge
     used = np.zeros((size, k), bool)
     r = np.ones(size, np.int32)
     targets, weights = np.zeros(size, np.float32), np.zeros(size, np.float32)
-    weights[:count] = 1.0
     for j, m in enumerate(alone):
         q = cast("Cell | ThresholdCell", m.query)
         places = [layout.starts[c] + v for c, v in zip(q.columns, q.codes, strict=True)]
         lines[j, : len(places)], used[j, : len(places)] = places, True
         r[j] = q.at_least
     targets[: len(alone)] = [float(m.values) / total for m in alone]
+    weights[: len(alone)] = [weigh(m) for m in alone]
     start = len(alone)
     for m in whole:
         q, part = cast("Threshold", m.query), slice(start, start + m.values.size)
         lines[part, : len(q.columns)] = layout.lines(q.columns, 0, m.values.size).T
         used[part, : len(q.columns)], r[part] = True, q.at_least
-        targets[part] = m.values.reshape(-1) / total
+        targets[part], weights[part] = m.values.reshape(-1) / total, weigh(m)
         start = part.stop
     return CellTargets(lines, used, r, targets, weights)
 
@@ -128,9 +135,9 @@ def cell_answers(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
     fill = 1.0 if kind == "all" else 0.0
     p = [jnp.where(data.used[:, s, None], P[data.lines[:, s]], fill) for s in range(k)]
     if kind == "all":
-        met = _prod(p)
+        met = math.prod(p[1:], start=p[0])
     elif kind == "any":
-        met = 1 - _prod([1 - x for x in p])
+        met = 1 - math.prod((1 - x for x in p[1:]), start=1 - p[0])
     else:
         exactly = [jnp.ones_like(p[0])]
         for s in range(k):
@@ -147,13 +154,15 @@ def cell_loss(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
     return jnp.sum(data.weights * (cell_answers(P, data, kind) - data.targets) ** 2)
 
 
-def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
+def tables(
+    log: Sequence[Measurement], layout: Layout, total: float, weigh: Weigh = lambda m: 1.0
+) -> Tables:
     """The record of whole marginals."""
     measured = [m for m in log if isinstance(m.query, Marginal) and m.query.columns]
     made: list[tuple[np.ndarray, ...]] = []
     k = max((len(m.query.columns) for m in measured), default=1)
     for m in measured:
-        made += _tiles(m, layout, total, k)
+        made += _tiles(m, layout, total, k, weigh(m))
     size = padded(len(made), 2)
     shapes = [(size, TILE, k), (size, TILE, k), (size, TILE, TILE), (size, TILE, TILE)]
     kinds = (np.int32, np.int32, np.float32, np.float32)
@@ -166,7 +175,9 @@ def tables(log: Sequence[Measurement], layout: Layout, total: float) -> Tables:
     return Tables(out[0], out[1], out[2], out[3], np.int32(len(made)))
 
 
-def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[np.ndarray, ...]]:
+def _tiles(
+    m: Measurement, layout: Layout, total: float, k: int, weight: float
+) -> list[tuple[np.ndarray, ...]]:
     columns = m.query.columns
 
     # The cut into lead and trail that needs the fewest tiles.
@@ -185,7 +196,7 @@ def _tiles(m: Measurement, layout: Layout, total: float, k: int) -> list[tuple[n
     y = np.zeros((len(first), len(second)), np.float32)
     w = np.zeros_like(y)
     y[:a, :b] = m.values.reshape(a, b) / total
-    w[:a, :b] = 1.0
+    w[:a, :b] = weight
     return [
         (
             first[i : i + TILE],
@@ -211,7 +222,7 @@ def _table_pass(P: Any, data: Tables) -> tuple[Any, Any]:
     rows = P.shape[1]
 
     def tile(lead: Any, trail: Any, y: Any, w: Any) -> Any:
-        z, v = _prod(list(lead)), _prod(list(trail))
+        z, v = (math.prod(parts[1:], start=parts[0]) for parts in (lead, trail))
         shares = jnp.einsum("tar,tbr->tab", z, v, precision=HIGHEST) / rows
         return jnp.sum(w * (shares - y) ** 2)
 
@@ -237,19 +248,8 @@ def _table_pass(P: Any, data: Tables) -> tuple[Any, Any]:
     return jax.lax.fori_loop(0, (data.count + chunk - 1) // chunk, step, start)
 
 
-def _table_forward(P: Any, data: Tables) -> tuple[Any, Any]:
-    return _table_pass(P, data)
-
-
 def _table_backward(slope: Any, above: Any) -> tuple[Any, None]:
     return above * slope, None
 
 
-table_loss.defvjp(_table_forward, _table_backward)
-
-
-def _prod(parts: list[Any]) -> Any:
-    out = parts[0]
-    for part in parts[1:]:
-        out = out * part
-    return out
+table_loss.defvjp(_table_pass, _table_backward)

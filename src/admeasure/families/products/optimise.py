@@ -26,9 +26,8 @@ part `tolerance`, when the loss is below what the noise alone explains (`floor`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +35,7 @@ import numpy as np
 import optax
 
 from admeasure.families.products import loss
+from admeasure.families.products.family import FitOptions, Shape
 from admeasure.families.products.tensor import Layout
 from admeasure.measurement import Measurement
 from admeasure.queries import Marginal
@@ -45,24 +45,6 @@ NEWTON_STEPS = 4
 
 LARGEST_LOGIT = 60.0
 SMALLEST_SHARE = 1e-7
-
-
-Shape = Literal["sparsemax", "softmax", "box"]
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How rows are fitted."""
-
-    shape: Shape
-    learning_rate: float
-    steps: int = 1000
-    patience: int = 25
-    tolerance: float = 0.01
-    floor: float = 1.0
-    """In units of the expected squared noise of all measurements."""
-    moment: Literal["block", "level"] = "block"
-    """Whose slopes scale a step under sparsemax: those of the whole block, or of the level."""
 
 
 class Blocks(NamedTuple):

@@ -17,18 +17,15 @@ was measured of a pair there is no target. Reads noisy measurements and public s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Sequence
 
 import numpy as np
 
-from admeasure.domain import Columns, Domain
+from admeasure.domain import Columns
 from admeasure.families import Model
 from admeasure.families.products.family import ProductModel
 from admeasure.families.products.tensor import Layout
-from admeasure.measurement import Measurement
-from admeasure.queries import Marginal
+from admeasure.measurement import Measurement, Pooled, pooled
 
 ROWS, STEPS = 512, 200
 RATE, MEMORY, SLOW_MEMORY = 0.1, 0.9, 0.99
@@ -38,20 +35,27 @@ LEAN = 1.0
 SMALLEST, TINY = 1e-6, 1e-300
 
 
-@dataclass(frozen=True, eq=False)
-class Pooled:
-    """What was measured of one set of columns: the mean by precision, and a cell's variance."""
-
-    table: np.ndarray
-    variance: float
-
-
 def handed_over(
     start: Model, log: Sequence[Measurement], rows: int = ROWS, steps: int = STEPS
 ) -> ProductModel:
     """Product rows near to all pairs that were measured, shrunk towards those of `start`."""
+    return mixture_of(start, pooled(log, (1, 2)), rows, steps)
+
+
+def missed_by_products(model: Model, pairs: Sequence[Columns]) -> float:
+    """The mean over pairs of the squared effect, in shares, that product rows fitted to the model's
+    own miss of them: what they cannot hold, without any noise."""
+    tables = model.marginals(pairs)
+    known = {c: Pooled(table, 1.0) for c, table in zip(pairs, tables, strict=True)}
+    fitted_to = mixture_of(model, known).marginals(pairs)
+    off = [centred(a - b) / model.total for a, b in zip(fitted_to, tables, strict=True)]
+    return float(np.mean([(effect**2).sum() for effect in off]))
+
+
+def mixture_of(
+    start: Model, known: dict[Columns, Pooled], rows: int = ROWS, steps: int = STEPS
+) -> ProductModel:
     layout = Layout.of(start.domain)
-    known = pooled(start.domain, log)
     targets, read = pair_targets(start, known, layout)
     singles = single_targets(start, known, layout)
     codes = start.sample(rows, np.random.default_rng(0))
@@ -61,25 +65,6 @@ def handed_over(
         logits[lines, np.arange(rows)] += LEAN
     P = fitted(logits.astype(np.float32), layout, targets, read, singles, steps)
     return ProductModel(start.domain, P, start.total)
-
-
-def pooled(domain: Domain, log: Iterable[Measurement]) -> dict[Columns, Pooled]:
-    """By single columns and pairs inside what was measured: noise adds up over summed cells."""
-    sums: dict[Columns, np.ndarray] = {}
-    precision: dict[Columns, float] = {}
-    for m in log:
-        if not isinstance(m.query, Marginal):
-            continue
-        columns = m.query.columns
-        for size in (1, 2):
-            for inside in combinations(range(len(columns)), size):
-                part = tuple(columns[i] for i in inside)
-                others = tuple(i for i in range(len(columns)) if i not in inside)
-                table = m.values.sum(axis=others) if others else m.values
-                weight = table.size / (m.values.size * m.sigma**2)
-                sums[part] = sums.get(part, 0.0) + weight * table
-                precision[part] = precision.get(part, 0.0) + weight
-    return {c: Pooled(table / precision[c], 1 / precision[c]) for c, table in sums.items()}
 
 
 def single_targets(start: Model, known: dict[Columns, Pooled], layout: Layout) -> np.ndarray:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import ResourceError
-from admeasure.families import Codes, ImpossibleError
+from admeasure.families import Codes, ImpossibleError, forbidden
 from admeasure.families.products.tensor import Layout
 from admeasure.families.rounding import rounded_counts
 from admeasure.schema import Zero
@@ -99,7 +99,7 @@ def rounded(
     rows_of = np.repeat(np.arange(P.shape[1]), copies)
     codes = _draw(P, layout, rows_of, rng)
     for _ in range(ATTEMPTS):
-        bad = _forbidden(codes, zeros)
+        bad = np.flatnonzero(forbidden(codes, zeros))
         if not len(bad):
             break
         if shares is None:
@@ -146,10 +146,3 @@ def _possible(P: np.ndarray, code: np.ndarray, rows_of: np.ndarray) -> np.ndarra
     if wrong.any():
         code = np.where(wrong, P.argmax(axis=0)[rows_of], code)
     return code
-
-
-def _forbidden(codes: Codes, zeros: Sequence[Zero]) -> np.ndarray:
-    bad = np.zeros(len(next(iter(codes.values()))), bool)
-    for zero in zeros:
-        bad |= zero.mask[tuple(codes[c] for c in zero.columns)]
-    return np.flatnonzero(bad)

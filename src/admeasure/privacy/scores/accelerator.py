@@ -112,6 +112,13 @@ class BatchPlan:
             start += high - low
         return found
 
+    def place(self, position: int) -> tuple[Query, int]:
+        """Which query a position belongs to, and as which of its answers."""
+        i = int(np.searchsorted(self.ends, position, side="right")) - 1
+        s = self.spans[i]
+        row, column = divmod(int(position - self.ends[i]), s.right - s.left)
+        return s.query, (s.low + row) * s.width + s.left + column
+
     @cached_property
     def heights(self) -> Ints:
         return np.array([s.high - s.low for s in self.spans])
@@ -305,14 +312,11 @@ class TileBatch:
 
     def __init__(self, plan: BatchPlan, made: DeviceScores) -> None:
         self._plan, self.scores = plan, made
+        self.place = plan.place  # which holds the plan alone, so that the scores can go
 
     @property
     def queries(self) -> Sequence[Query]:
         return list(self._plan.ranges)
-
-    @property
-    def place(self) -> _Place:
-        return _Place(self._plan)
 
     def positions(self, query: Query, indices: np.ndarray) -> np.ndarray:
         """Where those of the query's cells stand that are in this batch."""
@@ -324,16 +328,3 @@ class TileBatch:
                 row, column = row[inside] - s.low, column[inside] - s.left
                 found.append(self._plan.ends[i] + row * (s.right - s.left) + column)
         return np.concatenate(found)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Holds the plan alone, so that the scores can go."""
-
-    plan: BatchPlan
-
-    def __call__(self, position: int) -> tuple[Query, int]:
-        i = int(np.searchsorted(self.plan.ends, position, side="right")) - 1
-        s = self.plan.spans[i]
-        row, column = divmod(int(position - self.plan.ends[i]), s.right - s.left)
-        return s.query, (s.low + row) * s.width + s.left + column

@@ -14,8 +14,9 @@ from admeasure.queries import Query
 
 TOGETHER = 1 << 16
 """Scores of a block, or one table where it is larger; they stay in a core's cache."""
-MANY_CELLS = 1 << 20
-"""Cells of tables that are scored at once, or one table where it is larger."""
+MANY_CELLS = 1 << 17
+"""Cells of tables that are scored at once, or one table where it is larger; they stay in the cache
+too."""
 
 
 def blocks(score: Score, queries: Sequence[Query], counts: StepCounts) -> Iterator[Block]:

@@ -9,6 +9,7 @@ counts, to multiples of 1/GRID. From there on arithmetic is exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -36,6 +37,16 @@ def to_grid(answers: np.ndarray) -> np.ndarray:
     if not np.all(np.abs(scaled) < LARGEST * GRID):
         raise ResourceError("A model answer is not finite or beyond 2**37 rows.")
     return scaled.astype(np.int64)
+
+
+def rounding(cells: int, total: float = math.inf) -> float:
+    """Rows by which `to_grid` may move so many answers, all told. Rounding moves no answer by more
+    than itself, so none that are not negative and add up to `total` by more than that.
+
+    >>> rounding(8192), rounding(10**8), rounding(10**8, 5000.0)
+    (1.0, 12207.03125, 5000.0)
+    """
+    return min(cells / (2 * GRID), total)
 
 
 def fits_32_bits(total: float) -> bool:

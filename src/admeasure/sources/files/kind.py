@@ -57,7 +57,7 @@ class _Files(Kind):
     def distinct_values(
         self, data: Any, name: str, encoding: str | None
     ) -> Iterator[tuple[Any, int]]:
-        from admeasure.sources.files.distinct import distinct_values
+        from admeasure.sources.files.source import distinct_values
 
         return distinct_values(data, name, encoding)
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import numpy as np
 
 from admeasure.domain import Columns
@@ -27,6 +29,7 @@ from admeasure.schema.problems import Problem
 from admeasure.sources.cells import count_cells_in_passes
 from admeasure.sources.count import count_in_passes
 from admeasure.sources.files.cache import CodeFile, dtypes_of
+from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import connected
 from admeasure.sources.files.table import FileTable
 from admeasure.sources.files.tables import layout, locate, of_header, without_entries
@@ -183,3 +186,27 @@ def storage_types(
 
 def _length(chunk: dict[str, np.ndarray]) -> int:
     return len(next(iter(chunk.values())))
+
+
+_BATCH = 10_000
+
+
+def distinct_values(data: Any, name: str, encoding: str | None) -> Iterator[tuple[Any, int]]:
+    """Each stored value and how many rows have it; once for each set of files that store the
+    column alike. NOT PRIVATE, for who holds the files anyway: nothing of this may enter a release,
+    a log or a message; `check --show` prints it on the terminal of whoever asks."""
+    location = in_utf8(locate(data), encoding)
+    try:
+        with connected(location.read_paths) as connection:
+            for part in layout(connection, location):
+                place, _ = part.stored(name)
+                found = connection.execute(
+                    f"SELECT {place}, count(*) FROM {part.rows} GROUP BY {place}"
+                )
+                while batch := found.fetchmany(_BATCH):
+                    yield from batch
+    except duckdb.Error:
+        raise DataError(
+            f"The rows of {location.words} cannot be read. `admeasure check` without --show says "
+            "why."
+        ) from None

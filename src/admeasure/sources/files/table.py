@@ -18,22 +18,37 @@ from admeasure.domain import Columns
 from admeasure.errors import DataError, ResourceError
 from admeasure.limits import available_megabytes
 from admeasure.schema.check import NO_ROWS
-from admeasure.schema.difference import explained
+from admeasure.schema.column import Column
+from admeasure.schema.difference import (
+    DifferenceEntry,
+    explained,
+    reader,
+    refuse_storage,
+    unreadable,
+)
 from admeasure.schema.encode import absent_columns
+from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.model import Schema
+from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Problem, Refusal, data_error, refusals
 from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
 from admeasure.sources.files.arrow import StreamError, batches
-from admeasure.sources.files.differences import with_differences
 from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
-from admeasure.sources.files.sql import DUCKDB, TablePart, enum_type, no_unit, unit_kind, unit_text
+from admeasure.sources.files.sql import (
+    DUCKDB,
+    TablePart,
+    enum_type,
+    no_unit,
+    text,
+    unit_kind,
+    unit_text,
+)
 from admeasure.sources.files.tables import MOST_LINE, Location, layout
-from admeasure.sources.files.texts import check_texts, fetched, texts_query
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import Texts
+from admeasure.sources.texts import BLOCK, Texts, absent_texts, check_storage, sought_text
 from admeasure.sparse import TextCounts
 
 
@@ -71,7 +86,8 @@ class FileTable:
     def _out_of_memory(self, megabytes: float) -> ResourceError:
         return ResourceError(
             f"Reading {self.location.words} takes more than the {megabytes:,.0f} MB that are "
-            "allowed. Raise the memory limit."
+            "allowed. Raise the memory limit, or leave some of the "
+            f"{len(self.schema.columns):,} columns out of the schema: each takes about half a MB."
         )
 
     def _unreadable(self) -> DataError:
@@ -262,3 +278,83 @@ def _create_types(connection: duckdb.DuckDBPyConnection, encodings: Sequence[Enc
                 f"CREATE OR REPLACE TYPE {enum_type(i)} AS ENUM (SELECT unnest(?))",
                 [list(one.texts)],
             )
+
+
+def check_texts(column: Column, parts: Sequence[TablePart]) -> None:
+    for part in parts:
+        check_storage(column, part.stored(column.name)[1].storage)
+
+
+def texts_query(column: Column, parts: Sequence[TablePart], unit: str | None, most: int) -> str:
+    """Texts and numbers of units (`OpenTable.texts`), in the order of bytes; at most so many texts
+    of a unit. They travel as bytes: a collation of the column would take two of them for one."""
+    rows = " UNION ALL ".join(_texts(column, part, unit) for part in parts)
+    kept = [f"v IS NOT NULL AND length(v) <= {LONGEST_LEVEL}"]
+    if absent := absent_texts(column):
+        kept.append(f"encode(v) NOT IN ({', '.join(f'encode({text(one)})' for one in absent)})")
+    if unit is None:
+        rows = f"SELECT encode(v) AS t FROM ({rows}) WHERE {' AND '.join(kept)}"
+    else:
+        hashed = f"{DUCKDB.fingerprint(['u', 'v'])} AS hashed"
+        rows = f"SELECT encode(u) AS u, encode(v) AS t, {hashed} FROM ({rows}) WHERE " + (
+            " AND ".join(kept)
+        )
+        rows = (
+            f"SELECT t FROM (SELECT DISTINCT u, t, hashed FROM ({rows})) "
+            f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY hashed, t) <= {most}"
+        )
+    return f"SELECT t, count(*) AS n FROM ({rows}) GROUP BY t ORDER BY t"
+
+
+def _texts(column: Column, part: TablePart, unit: str | None) -> str:
+    asked = [f"{sought_text(column, DUCKDB.text_of(*part.stored(column.name)), DUCKDB)} AS v"]
+    if unit is not None:
+        place, stored = part.stored(unit)
+        asked.append(f"{unit_text(place, stored.type)} AS u")
+    return f"SELECT {', '.join(asked)} FROM {part.rows}"
+
+
+def fetched(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[TextCounts]:
+    """The result, some texts at a time."""
+    found = connection.execute(query)
+    while rows := found.fetchmany(BLOCK):
+        texts = [raw.decode() for raw, _ in rows]
+        yield TextCounts(texts, np.array([count for _, count in rows], np.int64))
+
+
+def with_differences(part: TablePart, schema: Schema) -> TablePart:
+    """A part with a column for each difference of columns that it has, as `schema.difference` says
+    what they are. Values are read by the same expressions as those of any column, and what is
+    missing makes the difference NULL."""
+    for entry in schema.difference:
+        if part.names.count(entry.of) == 1 and part.names.count(entry.minus) == 1:
+            part = _with(part, schema, entry)
+    return part
+
+
+def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
+    kept = part.aliases
+    taken, encodings = [], []
+    for i, name in enumerate((entry.of, entry.minus)):
+        column, (alias, stored) = reader(schema, name), part.stored(name)
+        if stored.storage not in column.rules:
+            raise refuse_storage(column)
+        encodings.append(encoding(column, stored, i, DUCKDB))
+        taken.append(f"{alias} AS x{i}")
+    codes = [f"({e.code(MARKS)}) AS c{i}" for i, e in enumerate(encodings)]
+    # Where nothing had to be read the stored value is the number.
+    later, earlier = (f"v{i}" if e.value else f"x{i}" for i, e in enumerate(encodings))
+    missing, other = int(Refusal.MISSING), unreadable(schema.column(entry.column))
+    kind = "DOUBLE" if isinstance(schema.column(entry.column), NumberColumn) else "BIGINT"
+    value = (
+        f"CASE WHEN c0 = {missing} OR c1 = {missing} THEN NULL "
+        f"WHEN c0 < 0 OR c1 < 0 THEN {DUCKDB.real(other)} "
+        f"ELSE CAST(CAST({later} AS {kind}) - CAST({earlier} AS {kind}) AS DOUBLE) END"
+    )
+    rows = f"SELECT {kept}, {', '.join(taken)} FROM {part.rows}"
+    for step in (*steps(encodings), codes):
+        rows = f"SELECT {', '.join(['*', *step])} FROM ({rows})"
+    rows = f"SELECT {kept}, {value} AS k{len(part.names)} FROM ({rows})"
+    # A column of that name in the table itself is not what the schema means.
+    names = tuple("" if name == entry.column else name for name in part.names)
+    return TablePart(f"({rows})", (*names, entry.column), (*part.types, "DOUBLE"))

@@ -18,6 +18,9 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -183,22 +186,14 @@ def _format(path: Path, given: str | None) -> Format:
 
 def layout(connection: duckdb.DuckDBPyConnection, location: Location) -> list[TablePart]:
     """The parts of a table. Files that follow each other with the same columns are one part."""
-    match location.format:
-        case "csv":
-            heads = [(*_csv_head(path, location), _keys(path)) for path in location.paths]
-            return [
-                _csv_part(connection, paths, *head)
-                for head, paths in _runs(heads, location.read_paths)
-            ]
-        case "parquet":
-            heads = [
-                (*_parquet_head(connection, path, location), _keys(path)) for path in location.paths
-            ]
-            return [
-                _parquet_part(connection, paths, *head)
-                for head, paths in _runs(heads, location.paths)
-            ]
-    return [_described(connection, _attach(connection, location), ())]
+    if location.format == "duckdb":
+        return [_described(connection, _attach(connection, location), ())]
+    is_csv = location.format == "csv"
+    head_of = _csv_head if is_csv else partial(_parquet_head, connection)
+    part_of = _csv_part if is_csv else _parquet_part
+    heads = [(*head_of(path, location), _keys(path)) for path in location.paths]
+    alike = groupby(zip(heads, location.read_paths, strict=True), key=itemgetter(0))
+    return [part_of(connection, [path for _, path in group], *head) for head, group in alike]
 
 
 def of_header(location: Location, encoding: str | None) -> Location:
@@ -225,16 +220,6 @@ def without_entries(sql_type: str) -> str:
     'STRUCT(a ENUM[], b INTEGER)'
     """
     return _ENTRIES.sub("ENUM", sql_type)
-
-
-def _runs(heads: list, paths: Sequence[Path]) -> list[tuple]:
-    runs: list[tuple] = []
-    for head, path in zip(heads, paths, strict=True):
-        if runs and runs[-1][0] == head:
-            runs[-1][1].append(path)
-        else:
-            runs.append((head, [path]))
-    return runs
 
 
 def _list(paths: Sequence[Path]) -> str:

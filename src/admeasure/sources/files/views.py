@@ -16,13 +16,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
-from admeasure.errors import DataError
 from admeasure.schema.values import quoted
+from admeasure.sources.kind import NotFixed, refusal
 
 _NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "CTE_NODE"}
 _TABLES = {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "EMPTY_FROM", "EXPRESSION_LIST"}
@@ -50,90 +49,62 @@ try_strptime epoch count count_star min max bool_and bool_or
 """Functions of their arguments, and aggregates that no order and no rounding changes."""
 
 
-@dataclass(frozen=True)
-class Catalog:
-    """What a file holds, by lower-case names `schema.name`: the queries of views, the definitions
-    of tables and of their computed columns, and the names of its own functions."""
-
-    views: dict[str, str]
-    tables: dict[str, str]
-    defaults: dict[str, list[str]]
-    functions: frozenset[str]
-
-    @classmethod
-    def of(cls, connection: duckdb.DuckDBPyConnection, database: str) -> Catalog:
-        def rows(query: str) -> list[Any]:
-            return connection.execute(query, [database]).fetchall()
-
-        views = rows(
-            "SELECT schema_name, view_name, sql FROM duckdb_views() "
-            "WHERE database_name = ? AND NOT internal"
-        )
-        tables = rows(
-            "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = ?"
-        )
-        columns = rows(
-            "SELECT schema_name, table_name, column_default FROM duckdb_columns() "
-            "WHERE database_name = ? AND column_default IS NOT NULL"
-        )
-        functions = rows(
-            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = ?"
-        )
-        defaults: dict[str, list[str]] = {}
-        for schema, name, default in columns:
-            defaults.setdefault(_key(schema, name), []).append(default)
-        return cls(
-            {_key(schema, name): sql for schema, name, sql in views},
-            {_key(schema, name): sql for schema, name, sql in tables},
-            defaults,
-            frozenset(name.lower() for (name,) in functions),
-        )
-
-
 def check_fixed(
     connection: duckdb.DuckDBPyConnection, database: str, schema: str, name: str
 ) -> None:
     """Raises a `DataError` unless a table or view gives the same rows at every scan."""
     try:
-        _Check(connection, Catalog.of(connection, database)).relation(_key(schema, name))
-    except _Refused as refused:
-        raise DataError(
-            f"{quoted(name)} cannot be read as it stands: {refused}, so that its rows may not be "
-            "the same at every scan. Write it into a table first: CREATE TABLE … AS."
-        ) from None
+        _Check(connection, database).relation(_key(schema, name))
+    except NotFixed as found:
+        raise refusal(quoted(name), found) from None
 
 
-class _Refused(Exception):
-    """What a view does that is not on the list."""
-
-
-@dataclass(frozen=True)
 class _Check:
-    connection: duckdb.DuckDBPyConnection
-    catalog: Catalog
+    """Of one file, by lower-case names `schema.name`: the queries of views, the definitions of
+    tables and of their computed columns, and the names of its own functions."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, database: str) -> None:
+        self.connection = connection
+
+        def rows(columns: str, function: str, where: str = "") -> list[Any]:
+            query = f"SELECT {columns} FROM {function}() WHERE database_name = ?{where}"
+            return connection.execute(query, [database]).fetchall()
+
+        views = rows("schema_name, view_name, sql", "duckdb_views", " AND NOT internal")
+        tables = rows("schema_name, table_name, sql", "duckdb_tables")
+        self.views = {_key(schema, name): sql for schema, name, sql in views}
+        self.tables = {_key(schema, name): sql for schema, name, sql in tables}
+        self.defaults: dict[str, list[str]] = {}
+        given = " AND column_default IS NOT NULL"
+        for schema, name, default in rows(
+            "schema_name, table_name, column_default", "duckdb_columns", given
+        ):
+            self.defaults.setdefault(_key(schema, name), []).append(default)
+        functions = rows("DISTINCT function_name", "duckdb_functions")
+        self.functions = frozenset(name.lower() for (name,) in functions)
 
     def relation(self, key: str, *, under: tuple[str, ...] = ()) -> None:
         if key in under:
-            raise _Refused("it reads itself")
-        if key in self.catalog.tables:
-            words = {word for word, _ in _words(self.catalog.tables[key])}
+            raise NotFixed("it reads itself")
+        if key in self.tables:
+            words = {word for word, _ in _words(self.tables[key])}
             if under and "COLLATE" in words:
-                raise _Refused(
+                raise NotFixed(
                     "it reads texts with a collation, of which any spelling may be taken"
                 )
             if "GENERATED" in words:
-                for expression in self.catalog.defaults.get(key, ()):
+                for expression in self.defaults.get(key, ()):
                     self._query(f"SELECT {expression}", key, (*under, key))
             return
-        if key not in self.catalog.views:
-            raise _Refused("it reads what is no table of the file")
-        self._query(_body(self.catalog.views[key]), key, (*under, key))
+        if key not in self.views:
+            raise NotFixed("it reads what is no table of the file")
+        self._query(_body(self.views[key]), key, (*under, key))
 
     def _query(self, sql: str, key: str, under: tuple[str, ...]) -> None:
         answer = self.connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()[0][0]
         parsed = json.loads(answer)
         if parsed.get("error") or len(parsed["statements"]) != 1:
-            raise _Refused("its query cannot be parsed")
+            raise NotFixed("its query cannot be parsed")
         found = list(_dicts(parsed["statements"][0]["node"]))
         named = {
             entry["key"].lower()
@@ -148,50 +119,50 @@ class _Check:
     def _table(self, one: dict, schema: str, named: set[str], under: tuple[str, ...]) -> None:
         name, own = one["table_name"], one["schema_name"]
         if one.get("catalog_name") or one.get("at_clause"):
-            raise _Refused("it reads what is no table of the file")
+            raise NotFixed("it reads what is no table of the file")
         if not own and name.lower() in named:
             return
         candidates = [_key(s, name) for s in ([own] if own else [schema, "main"])]
-        known = [c for c in candidates if c in self.catalog.tables or c in self.catalog.views]
+        known = [c for c in candidates if c in self.tables or c in self.views]
         if not known:
-            raise _Refused("it reads what is no table of the file")
+            raise NotFixed("it reads what is no table of the file")
         for found in dict.fromkeys(known):  # whichever DuckDB takes
             self.relation(found, under=under)
 
     def _one(self, one: dict) -> None:
         if one.get("sample"):
-            raise _Refused("it draws a sample")
+            raise NotFixed("it draws a sample")
         kind = one.get("type")
         if "class" in one:
             self._expression(one)
         elif isinstance(kind, str) and ("modifiers" in one or kind.endswith("_NODE")):
             if kind not in _NODES:
-                raise _Refused("it is recursive or of another unknown form")
+                raise NotFixed("it is recursive or of another unknown form")
         elif isinstance(kind, str) and kind.endswith("_MODIFIER"):
             if kind not in _MODIFIERS:
-                raise _Refused("it has a LIMIT")
+                raise NotFixed("it has a LIMIT")
             if one.get("distinct_on_targets"):
-                raise _Refused("it has DISTINCT ON")
+                raise NotFixed("it has DISTINCT ON")
         elif "alias" in one and "query_location" in one and kind not in _TABLES:
-            raise _Refused("it calls a table function, a PIVOT or another unknown form")
+            raise NotFixed("it calls a table function, a PIVOT or another unknown form")
         elif kind == "JOIN" and one.get("ref_type") not in _JOINS:
-            raise _Refused("it joins by position or by the nearest value")
+            raise NotFixed("it joins by position or by the nearest value")
 
     def _expression(self, one: dict) -> None:
         match one["class"]:
             case "WINDOW":
-                raise _Refused("it has a window function")
+                raise NotFixed("it has a window function")
             case "FUNCTION":
                 name = str(one.get("function_name", "")).lower()
                 elsewhere = one.get("schema") or one.get("catalog")
-                if name not in _FUNCTIONS.split() or name in self.catalog.functions or elsewhere:
-                    raise _Refused(f"it calls {quoted(name)}, which is not on the list")
+                if name not in _FUNCTIONS.split() or name in self.functions or elsewhere:
+                    raise NotFixed(f"it calls {quoted(name)}, which is not on the list")
             case "SUBQUERY" if one.get("subquery_type") not in _SUBQUERIES:
-                raise _Refused("it takes a single value from a subquery")
+                raise NotFixed("it takes a single value from a subquery")
             case "COLUMN_REF" if one["column_names"][-1].lower() in _NOT_COLUMNS.split():
-                raise _Refused("it reads the place of a row, the clock or the session")
+                raise NotFixed("it reads the place of a row, the clock or the session")
             case kind if kind not in _EXPRESSIONS:
-                raise _Refused("it has an expression that is not on the list")
+                raise NotFixed("it has an expression that is not on the list")
 
 
 def _key(schema: str, name: str) -> str:
@@ -214,7 +185,7 @@ def _body(sql: str) -> str:
         depth += (word == "(") - (word == ")")
         if depth == 0 and word == "AS":
             return rest.strip().removesuffix(";")
-    raise _Refused("its query cannot be parsed")
+    raise NotFixed("its query cannot be parsed")
 
 
 def _words(sql: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from admeasure.domain import Columns
+from admeasure.joints import batches
 from admeasure.schema.column import Column
 
 RECORD_BYTES = 4096
@@ -65,17 +66,9 @@ def unpack(
 ) -> Iterator[tuple[Codes, int]]:
     """The codes of the wanted columns and the number of rows, in blocks of at most `most` rows (or
     one record, where it has more)."""
-    pending: list[Codes] = []
-    waiting = 0
-    for array in arrays:
-        for codes, rows in _pieces(array, columns, wanted, most):
-            if pending and waiting + rows > most:
-                yield _joined(pending, wanted), waiting
-                pending, waiting = [], 0
-            pending.append(codes)
-            waiting += rows
-    if pending:
-        yield _joined(pending, wanted), waiting
+    pieces = (piece for array in arrays for piece in _pieces(array, columns, wanted, most))
+    for some in batches(pieces, lambda piece: piece[1], most):
+        yield _joined([codes for codes, _ in some], wanted), sum(rows for _, rows in some)
 
 
 def _joined(pieces: Sequence[Codes], wanted: Columns) -> Codes:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from admeasure.errors import DataError
+from admeasure.sources.kind import NotFixed, refusal
 from admeasure.sources.spark.job import is_remote
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ _WORDS = {
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
 
 
-class RefusedPlan(Exception):
-    """What a plan does that is not on the list."""
-
-
 def check_fixed(frame: DataFrame, ordered: DataFrame, words: str, unit: str | None) -> None:
     """Raises a `DataError` unless a frame gives the same rows at every scan. `ordered` is the frame
     with columns that order the rows of a unit, which may look at a row and nothing else; or the
@@ -66,11 +62,8 @@ def check_fixed(frame: DataFrame, ordered: DataFrame, words: str, unit: str | No
         _check(_analysed(frame), unit, _java(frame).expressions.Cast)
         if ordered is not frame:
             _check_order(_analysed(ordered))
-    except RefusedPlan as refused:
-        raise DataError(
-            f"{words[0].upper()}{words[1:]} cannot be read as it stands: {refused}, so that its "
-            "rows may not be the same at every scan. Write it into a table or a file first."
-        ) from None
+    except NotFixed as found:
+        raise refusal(words, found, "a table or a file first") from None
 
 
 def _java(frame: Any) -> Any:
@@ -83,22 +76,22 @@ def _analysed(frame: Any) -> Any:
 
 def _check_order(plan: Any) -> None:
     if plan.nodeName() != "Project" or not plan.deterministic():
-        raise RefusedPlan("order_by depends on chance or on other rows")
+        raise NotFixed("order_by depends on chance or on other rows")
     _check_expressions(plan)
 
 
 def _check(plan: Any, unit: str | None, casts: Any) -> None:
     if not plan.deterministic():
-        raise RefusedPlan("it depends on chance, on partitions or on the order of rows")
+        raise NotFixed("it depends on chance, on partitions or on the order of rows")
     for step in _steps(plan):
         name = step.nodeName()
         if name not in _STEPS.split():
-            raise RefusedPlan(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise NotFixed(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         _check_expressions(step)
         if name == "Aggregate":
             _check_aggregates(step)
         if name == "Deduplicate" and step.keys().size() < step.output().size():
-            raise RefusedPlan("it drops duplicates by some of its columns")
+            raise NotFixed("it drops duplicates by some of its columns")
         if name == "Union" and unit is not None:
             _check_union(step, unit, casts)
     below = plan.subqueriesAll()
@@ -115,7 +108,7 @@ def _steps(plan: Any) -> Iterator[Any]:
 
 def _check_expressions(step: Any) -> None:
     if found := _CHANGING.search(step.expressions().mkString(" ; ").lower() + " "):
-        raise RefusedPlan(f"it has {found[1]!r}, which is not on the list")
+        raise NotFixed(f"it has {found[1]!r}, which is not on the list")
 
 
 def _check_aggregates(step: Any) -> None:
@@ -123,7 +116,7 @@ def _check_aggregates(step: Any) -> None:
     for i in range(expressions.size()):
         for found in _aggregates(expressions.apply(i)):
             if found.lower() not in _AGGREGATES:
-                raise RefusedPlan(f"it has {found!r}, which is not on the list")
+                raise NotFixed(f"it has {found!r}, which is not on the list")
 
 
 def _aggregates(expression: Any) -> Iterator[str]:
@@ -146,7 +139,7 @@ def _check_union(step: Any, unit: str, companion: Any) -> None:
         if child.nodeName() != "Project":
             continue
         if any(_is_widened(child.projectList().apply(j), companion) for j in places):
-            raise RefusedPlan("parts of a union store its units in different types")
+            raise NotFixed("parts of a union store its units in different types")
 
 
 def _is_widened(expression: Any, companion: Any) -> bool:
@@ -167,13 +160,13 @@ def check_text(text: str) -> None:
     analysed = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
     lines = analysed.strip().splitlines()[1:]
     if not lines:
-        raise RefusedPlan("its plan is not shown")
+        raise NotFixed("its plan is not shown")
     for line in lines:
         step = line.lstrip(" :+-")
         name = step.partition(" ")[0].partition("[")[0]
         if name not in _STEPS.split() or name in {"Aggregate", "Deduplicate", "Union"}:
-            raise RefusedPlan(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
+            raise NotFixed(_WORDS.get(name, f"it has a step {name!r}, which is not on the list"))
         if name in {"Project", "Filter", "Join", "Sort"} and (
             " more fields" in step or set(_FUNCTION.findall(step)) - {"cast", "isnotnull", "isnull"}
         ):
-            raise RefusedPlan("it computes columns")
+            raise NotFixed("it computes columns")

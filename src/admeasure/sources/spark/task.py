@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from admeasure.domain import Columns, Domain
+from admeasure.joints import batches as together
 from admeasure.schema.column import Column
 from admeasure.schema.encode import settle
 from admeasure.schema.problems import Refusal, resolve
@@ -287,17 +288,8 @@ def _codes(
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches put together: encoding and counting have a cost a call."""
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if pending and rows + batch.num_rows > _BLOCK:
-            yield pa.Table.from_batches(pending)
-            pending, rows = [], 0
-        if batch.num_rows:
-            pending.append(batch)
-            rows += batch.num_rows
-    if pending:
-        yield pa.Table.from_batches(pending)
+    some = (batch for batch in batches if batch.num_rows)
+    return map(pa.Table.from_batches, together(some, lambda batch: batch.num_rows, _BLOCK))
 
 
 def _chunk(part: int, counts: np.ndarray) -> Iterator[tuple]:
@@ -338,16 +330,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes | None, bytes]]:
 
 
 def _packed(rows: Iterable[tuple]) -> Iterator[pa.RecordBatch]:
-    pending: list[tuple] = []
-    size = 0
-    for row in rows:
-        pending.append(row)
-        size += len(row[1] or b"") + len(row[2])
-        if size > _OUTPUT_BYTES:
-            yield _batch(pending)
-            pending, size = [], 0
-    if pending:
-        yield _batch(pending)
+    return map(_batch, together(rows, lambda r: len(r[1] or b"") + len(r[2]), _OUTPUT_BYTES))
 
 
 def _batch(rows: Sequence[tuple]) -> pa.RecordBatch:

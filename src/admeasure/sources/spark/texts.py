@@ -1,4 +1,4 @@
-"""The texts of a column that Spark reads, and how many units hold each (`HoldsTexts`)."""
+"""The texts of a column that Spark reads, and how many units hold each (`OpenTable.texts`)."""
 
 from __future__ import annotations
 

@@ -17,10 +17,11 @@ from admeasure.errors import DataError, UsageError
 from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
 from admeasure.sources.dialect import Dialect, Stored
+from admeasure.sources.kind import NotFixed, refusal
 from admeasure.sources.warehouse.address import WarehouseAddress
 from admeasure.sources.warehouse.dialects.bigquery import BigQuery
 from admeasure.sources.warehouse.dialects.snowflake import Snowflake
-from admeasure.sources.warehouse.views import RefusedQuery, check, refusal
+from admeasure.sources.warehouse.views import check
 
 DIALECTS: dict[str, type[Dialect]] = {"bigquery": BigQuery, "snowflake": Snowflake}
 _BATCH_ROWS = 100_000
@@ -38,7 +39,7 @@ class IbisDatabase:
             query = self._backend.compile(table)
         try:
             check(query, self._backend.name, lambda _: None)
-        except RefusedQuery as refused:
+        except NotFixed as refused:
             raise refusal(words, refused) from None
         self.relation = f"({query}) AS stored"
 

@@ -25,10 +25,11 @@ from sqlglot import exp
 from admeasure.errors import AdmeasureError, DataError, ResourceError
 from admeasure.schema.values import quoted
 from admeasure.sources.dialect import Stored
+from admeasure.sources.kind import NotFixed, refusal
 from admeasure.sources.warehouse.address import WarehouseAddress
 from admeasure.sources.warehouse.dialects.postgres import Postgres, cut_name, stored
 from admeasure.sources.warehouse.query import NotComparable
-from admeasure.sources.warehouse.views import RefusedQuery, check, refusal
+from admeasure.sources.warehouse.views import check
 
 _PATIENCE_SECONDS = 15
 _HEADER_BYTES = 19
@@ -103,7 +104,7 @@ class PostgresDatabase:
     def _or_closed(self) -> Iterator[None]:
         try:
             yield
-        except RefusedQuery as refused:
+        except NotFixed as refused:
             self.close()
             raise refusal(self.words, refused) from None
         except BaseException:
@@ -128,12 +129,10 @@ class PostgresDatabase:
         with self._guarded() as cursor:
             found = cursor.execute(_RELATION.encode(), [name]).fetchone()
         if found is None:
-            raise RefusedQuery("it reads what is no table of the database")
+            raise NotFixed("it reads what is no table of the database")
         oid, kind, has_equal_texts = found
         if has_equal_texts:
-            raise RefusedQuery(
-                "it reads texts with a collation, of which any spelling may be taken"
-            )
+            raise NotFixed("it reads texts with a collation, of which any spelling may be taken")
         if kind == "v":
             self._check_view(oid)
 

@@ -128,7 +128,7 @@ class WarehouseTable:
 
     def texts(self, name: str) -> str:
         """The texts of a column and how many units hold each, in the order of their bytes
-        (`admeasure.sources.HoldsTexts`)."""
+        (`OpenTable.texts`)."""
         d, column = self.dialect, self.schema.column(name)
         text = d.text_of(d.identifier(name), self.stored[name])
         asked = [f"{sought_text(column, text, d)} AS t"]

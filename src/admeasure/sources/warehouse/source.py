@@ -89,22 +89,13 @@ def open_warehouse(
     a PostgreSQL, BigQuery or Snowflake backend. `memory_megabytes` limits the arrays of one call of
     `counts` or `sparse` (half of what the machine has free, if not given).
     """
-    source = _opened(data, schema, memory_megabytes=memory_megabytes, progress=progress)
-    try:
+    with contextlib.ExitStack() as unless_opened:
+        database = unless_opened.enter_context(contextlib.closing(connect(data)))
+        limit = memory_megabytes
+        source = WarehouseSource(database, schema, memory_megabytes=limit, progress=progress)
         source.validate()
-    except BaseException:
-        source.close()
-        raise
+        unless_opened.pop_all()
     return source
-
-
-def _opened(data: Any, schema: Schema, **options: Any) -> WarehouseSource:
-    database = connect(data)
-    try:
-        return WarehouseSource(database, schema, **options)
-    except BaseException:
-        database.close()
-        raise
 
 
 def find_problems(data: Any, schema: Schema) -> list[Problem]:
@@ -112,8 +103,8 @@ def find_problems(data: Any, schema: Schema) -> list[Problem]:
 
     For the steward who holds the table: that a rule is broken is knowledge of the table.
     """
-    with contextlib.closing(_opened(data, schema)) as source:
-        return source.problems()
+    with contextlib.closing(connect(data)) as database:
+        return WarehouseSource(database, schema).problems()
 
 
 def storage_types(data: Any) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from admeasure.errors import DataError
+from admeasure.sources.kind import NotFixed
 
 _QUERIES = """
 Select From Where Join Group Having Order Ordered Distinct Union Intersect Except Subquery With CTE
@@ -49,19 +49,15 @@ _BESIDE = (exp.From, exp.Join, exp.In, exp.Any, exp.Exists, exp.SetOperation, ex
 """Where a subquery may give any number of rows."""
 
 
-class RefusedQuery(Exception):
-    """What a query does that is not on the list."""
-
-
 def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> None:
-    """Raises `RefusedQuery` unless a query gives the same rows at every scan. `relation` is called
+    """Raises `NotFixed` unless a query gives the same rows at every scan. `relation` is called
     with every table and view that it reads."""
     try:
         parsed = sqlglot.parse(query, read=dialect)
     except SqlglotError:
-        raise RefusedQuery("its query cannot be parsed") from None
+        raise NotFixed("its query cannot be parsed") from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
-        raise RefusedQuery("its query cannot be parsed")
+        raise NotFixed("its query cannot be parsed")
     named = {cte.alias for cte in parsed[0].find_all(exp.CTE)}
     allowed, names = set(_QUERIES.split()), set(_NAMES.split())
     for node in parsed[0].walk():
@@ -70,7 +66,7 @@ def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> No
             continue
         if kind not in allowed:
             known = node.name if kind == "Anonymous" else kind
-            raise RefusedQuery(_WORDS.get(kind, f"it has {known!r}, which is not on the list"))
+            raise NotFixed(_WORDS.get(kind, f"it has {known!r}, which is not on the list"))
         _look(node)
         if isinstance(node, exp.Table) and not (node.name in named and not node.db):
             relation(node)
@@ -79,27 +75,20 @@ def check(query: str, dialect: str, relation: Callable[[exp.Table], None]) -> No
 def _look(node: Any) -> None:
     match node:
         case exp.Table() if not isinstance(node.this, exp.Identifier):
-            raise RefusedQuery("it calls a table function")
+            raise NotFixed("it calls a table function")
         case exp.With() if node.args.get("recursive"):
-            raise RefusedQuery("it is recursive")
+            raise NotFixed("it is recursive")
         case exp.Distinct() if node.args.get("on"):
-            raise RefusedQuery("it has DISTINCT ON")
+            raise NotFixed("it has DISTINCT ON")
         case exp.Column() if node.name.lower() in _PLACES:
-            raise RefusedQuery("it reads the place of a row")
+            raise NotFixed("it reads the place of a row")
         case exp.DataType() if node.this == exp.DataType.Type.USERDEFINED:
-            raise RefusedQuery("it casts to a type that is not built in")
+            raise NotFixed("it casts to a type that is not built in")
         case exp.Subquery() | exp.Select() if not _many(node):
-            raise RefusedQuery("it takes a single value from a subquery")
+            raise NotFixed("it takes a single value from a subquery")
         case exp.Join() if node.method:
-            raise RefusedQuery("it joins by position or by the nearest value")
+            raise NotFixed("it joins by position or by the nearest value")
 
 
 def _many(node: Any) -> bool:
     return node.parent is None or isinstance(node.parent, _BESIDE)
-
-
-def refusal(words: str, reason: Exception) -> DataError:
-    return DataError(
-        f"{words[0].upper()}{words[1:]} cannot be read as it stands: {reason}, so that its rows "
-        "may not be the same at every scan. Write it into a table first: CREATE TABLE … AS."
-    )

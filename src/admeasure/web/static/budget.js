@@ -1,5 +1,5 @@
 // The budget: what it means and what it would buy, live, before anything is spent.
-import { $, $$, alarm, code, data, later, make, percent, post, queued, scrolled, small, table, whole } from "./tools.js";
+import { $, $$, alarm, code, data, later, make, memory, percent, post, queued, scrolled, small, table, whole } from "./tools.js";
 
 let state;
 let shown = {}; // the plan on the page: only that one can be started, and once
@@ -99,7 +99,10 @@ const planNow = queued(async () => {
     $("#plan").replaceChildren(make("p", { class: "soft" }, "Choose epsilon to see it."));
     return;
   }
+  say("Nothing is spent yet. Working out what this would buy."); // what stands there is of the form before
+  $("#plan").ariaBusy = "true";
   const found = await post(`/tables/${state.table}/budget/plan`, { budget: asked });
+  $("#plan").ariaBusy = "false";
   $("#plan-problem").textContent = found.error ?? "";
   $("#start").disabled = Boolean(found.error);
   planned = found.error ? null : JSON.stringify(asked);
@@ -133,11 +136,11 @@ function show(found, asked) {
   }
   const error = found.expected === null ? (found.rows ? "depends on what it will choose" : "not known without the number of rows") : small(found.expected);
   const tiles = make("div", { class: "tiles" },
-    ...[[error, "expected error by noise alone: mean L1 distance of shares, 0 to 2"], [found.rounds, "rounds"], [percent(found.certify), "of the budget for the accuracy certificate"], [`${small(found.megabytes)} MB`, "of memory, about"], [small(found.rho), "rho, which this epsilon allows"], ...(found.delta_share ? [[small(found.delta_share), "of delta, for categories that are found"]] : [])].map(
+    ...[[error, "expected error by noise alone: mean L1 distance of shares, 0 to 2"], [found.rounds, "rounds"], [percent(found.certify), "of the budget for the accuracy certificate"], [memory(found.megabytes), "of memory, about"], [small(found.rho), "rho, which this epsilon allows"], ...(found.delta_share ? [[small(found.delta_share), "of delta, for categories that are found"]] : [])].map(
       ([number, words]) => make("div", { class: "tile" }, make("b", {}, String(number)), words)));
   const items = table([{ text: "what" }, { text: "times", number: true }, { text: "part of the budget", number: true }, { text: "noise, in rows", number: true }],
     found.items.map((i) => [i.what, String(i.times), percent(i.share), i.sigma === null ? "" : small(i.sigma)]));
-  const parts = [tiles];
+  const parts = [...found.warnings.map((note) => make("p", { class: "warning" }, note)), tiles];
   if (found.others.some((o) => o.expected !== null))
     parts.push(make("h3", {}, "More or less"), scrolled("More or less", table([{ text: "epsilon" }, { text: "expected error", number: true }], found.others.map((o) => [small(o.epsilon), small(o.expected)]))));
   parts.push(make("h3", {}, "How it would be split"), scrolled("How it would be split", items));

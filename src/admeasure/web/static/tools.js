@@ -98,6 +98,11 @@ export function code(found) {
 }
 
 export const whole = (x) => Math.round(x).toLocaleString("en-GB");
+// Numbers that nobody reads to the last digit, and their widest fits a tile: "1.61 trillion".
+const LARGE = new Intl.NumberFormat("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
+export const large = (x) => (x < 1e9 ? whole(x) : x < 1e15 ? LARGE.format(x) : x.toPrecision(3));
+export const memory = (megabytes) => (megabytes < 1e4 ? `${small(megabytes)} MB` : `${large(megabytes / 1024)} GB`);
+
 export function percent(x) {
   if (x === 0 || x >= 0.9995) return `${Math.round(100 * x)}%`;
   return (100 * x).toFixed(Math.abs(x) >= 0.01 ? 1 : 2) + "%";

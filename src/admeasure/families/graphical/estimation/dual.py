@@ -19,27 +19,21 @@ from functools import cached_property
 
 import numpy as np
 
+from admeasure.domain import closure, subsets
 from admeasure.families.graphical.estimation.facets import Facets
 from admeasure.families.graphical.estimation.lbfgs import Point
 from admeasure.families.graphical.estimation.regions import Local, Regions, lone_step
-from admeasure.families.graphical.estimation.residuals import (
-    Effects,
-    centred,
-    closure,
-    said,
-    subsets,
-)
+from admeasure.families.graphical.estimation.residuals import Effects, centred_all, said
 from admeasure.families.graphical.estimation.statistics import CliqueStatistic, impossible
 from admeasure.families.graphical.inference.calibration import ContradictionError
 from admeasure.families.graphical.inference.contraction import Contraction
 from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, project
 from admeasure.families.graphical.model import MarkovRandomField
+from admeasure.families.graphical.structure.cliques import Holders, maximal
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
-    Holders,
     JunctionTree,
     cells_of,
-    maximal,
 )
 from admeasure.families.graphical.structure.zeros import Zeros
 
@@ -83,7 +77,7 @@ class Dual:
         # The effect of no attribute is the total, which is given.
         self._wanted = layout.each([self._total / size for size in layout.sizes])
         self._wanted += self._effects.spread(
-            {subset: variance[subset] * centred(table) for subset, table in seen.items()}
+            {s: variance[s] * effect for s, effect in centred_all(seen).items()}
         )
         self._tau = layout.each([math.sqrt(variance[clique]) for clique in self._cliques])
         self._stiffness = {}
@@ -159,15 +153,6 @@ class Dual:
             squared += float(np.vdot(table, table)) / statistic.sigma**2
             cells += table.size
         return math.sqrt(squared / max(1, cells))
-
-    def objective(self, point: Point) -> float:
-        """Half the weighted sum of squared residuals N mu - y over what was measured."""
-        assert isinstance(point.curvature, Local)
-        views, value = self._layout.views(point.curvature.counts), 0.0
-        for statistic, home in zip(self._statistics, self._homes_of_statistics, strict=True):
-            expected = project(views[home], self._cliques[home], statistic.clique)
-            value += 0.5 * float((((expected - statistic.mean) / statistic.sigma) ** 2).sum())
-        return value
 
     @cached_property
     def _homes_of_statistics(self) -> list[int]:

@@ -14,7 +14,7 @@ Reads noisy measurements and public structure only: post-processing, nothing is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -61,16 +61,11 @@ FINAL = Accuracy()
 
 @dataclass(frozen=True)
 class Fit:
-    """The model and how the optimisation went."""
+    """The model, and how many steps it took; what a fit with shrinkage computed on its way."""
 
     model: MarkovRandomField
-    converged: bool
     iterations: int
-    evaluations: int
-    objective: float
-    """Weighted least squares: half the sum of |N mu_i - y_i|^2 / sigma_i^2 over distinct cliques
-    and possible cells, y_i shrunk where that was asked for."""
-    posteriors: Posteriors = field(default_factory=dict)
+    posteriors: Posteriors
 
 
 def estimate(
@@ -114,19 +109,11 @@ def estimate(
     first = dual.evaluate(dual.initial(start))
     distance = {"cliques": dual.distance, "measured": dual.distance_measured}[accuracy.over]
     enough = max(accuracy.tolerance, accuracy.reduction * distance(first))
-    outcome = minimise(
+    point, iterations = minimise(
         dual.evaluate,
         first,
         done=lambda point: distance(point) < enough,
         iterations=accuracy.iterations,
     )
-    point = outcome.point
     model = MarkovRandomField(levels, tree, dual.potentials(point.x), zeros, total)
-    return Fit(
-        model,
-        outcome.converged,
-        outcome.iterations,
-        outcome.evaluations,
-        dual.objective(point),
-        posteriors,
-    )
+    return Fit(model, iterations, posteriors)

@@ -8,12 +8,12 @@ the large tables are only ever summed and added to as wholes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from admeasure.domain import subsets
 from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.tables import CliqueLayout, aligned, sum_axis
 from admeasure.families.graphical.structure.junction_tree import Clique
@@ -50,16 +50,15 @@ class Facets:
         facet that has it."""
 
     def _parted(self) -> list[list[Clique]]:
-        subsets: list[list[Clique]] = [[] for _ in self.parents]
+        parted: list[list[Clique]] = [[] for _ in self.parents]
         seen: set[tuple[int, Clique]] = set()
-        for f in sorted(range(len(subsets)), key=lambda f: self.layout.sizes[f]):
+        for f in sorted(range(len(parted)), key=lambda f: self.layout.sizes[f]):
             t, facet = self.parents[f], self.layout.cliques[f]
-            for size in range(len(facet) + 1):
-                for subset in itertools.combinations(facet, size):
-                    if (t, subset) not in seen:
-                        seen.add((t, subset))
-                        subsets[f].append(subset)
-        return subsets
+            for subset in [(), *subsets(facet)]:
+                if (t, subset) not in seen:
+                    seen.add((t, subset))
+                    parted[f].append(subset)
+        return parted
 
     def sums(self, tables: np.ndarray) -> np.ndarray:
         """The facets of the cliques' tables."""

@@ -10,30 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
+
+from admeasure.families.graphical.estimation.regions import Local
 
 _MEMORY = 20
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
-
-
-class Curvature(Protocol):
-    """The curvature at one point, nearly."""
-
-    def leap(self, pull: np.ndarray, /) -> np.ndarray:
-        """A step that may be large, to where the gradient has changed by `pull`."""
-        ...
-
-    def solve(self, pull: np.ndarray, /) -> np.ndarray:
-        """The inverse of the curvature times the vector. Neither of the two is at a right angle
-        to it or beyond."""
-        ...
-
-    def squared(self, pull: np.ndarray, /) -> float:
-        """The vector times what `solve` says of it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -43,15 +27,7 @@ class Point:
     x: np.ndarray
     value: float
     gradient: np.ndarray
-    curvature: Curvature
-
-
-@dataclass(frozen=True)
-class Minimum:
-    point: Point
-    iterations: int
-    evaluations: int
-    converged: bool
+    curvature: Local
 
 
 def minimise(
@@ -60,25 +36,24 @@ def minimise(
     *,
     done: Callable[[Point], bool],
     iterations: int,
-) -> Minimum:
-    """Minimise until `done`, until no step decreases the function, or for so many iterations."""
+) -> tuple[Point, int]:
+    """Minimise until `done`, until no step decreases the function, or for so many iterations; and
+    how many there were."""
     point = start
-    evaluations = 1  # of the start
     pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
     for iteration in range(iterations):
         if done(point):
-            return Minimum(point, iteration, evaluations, converged=True)
+            return point, iteration
         direction = _direction(point, pairs)
         slope = float(point.gradient @ direction)
         if not slope < 0:
             pairs.clear()
             direction = point.curvature.leap(-point.gradient)
             slope = float(point.gradient @ direction)
-        found, tried = _search(function, point, direction, slope)
-        evaluations += tried
+        found = _search(function, point, direction, slope)
         if found is None:
             if not pairs:
-                return Minimum(point, iteration, evaluations, converged=False)
+                return point, iteration
             pairs.clear()
             continue
         s, y = found.x - point.x, found.gradient - point.gradient
@@ -87,7 +62,7 @@ def minimise(
             pairs.append((s, y, 1.0 / curvature))
             del pairs[:-_MEMORY]
         point = found
-    return Minimum(point, iterations, evaluations, converged=done(point))
+    return point, iterations
 
 
 def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
@@ -110,21 +85,20 @@ def _direction(point: Point, pairs: list[tuple[np.ndarray, np.ndarray, float]]) 
 
 def _search(
     function: Callable[[np.ndarray], Point], point: Point, direction: np.ndarray, slope: float
-) -> tuple[Point | None, int]:
-    step, tried = 1.0, 0
+) -> Point | None:
+    step = 1.0
     # Differences below the rounding of the value itself cannot be judged.
     grain = 1e-14 * abs(point.value)
     while step > _SMALLEST_STEP:
         found = function(point.x + step * direction)
-        tried += 1
         if math.isfinite(found.value) and (
             found.value <= point.value + _SUFFICIENT * step * slope + grain
         ):
-            return found, tried
+            return found
         if math.isfinite(found.value):
             # The minimum of the parabola through what is known, kept within sane bounds.
             bend = found.value - point.value - step * slope
             step *= min(0.5, max(0.1, -0.5 * slope * step / bend if bend > 0 else 0.5))
         else:
             step *= 0.1
-    return None, tried
+    return None

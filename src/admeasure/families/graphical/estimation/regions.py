@@ -25,8 +25,8 @@ from functools import cached_property
 
 import numpy as np
 
+from admeasure.domain import closure, subsets
 from admeasure.families.graphical.estimation.facets import Facets, meeting
-from admeasure.families.graphical.estimation.residuals import closure, subsets
 from admeasure.families.graphical.inference.tables import CliqueLayout
 from admeasure.families.graphical.structure.triangulation import Clique
 

@@ -17,41 +17,77 @@ of any set of overlapping measurements, without its redundancy.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from admeasure.domain import subsets
 from admeasure.families.graphical.estimation.facets import Facets, meeting
-from admeasure.families.graphical.inference.tables import CliqueLayout, sub_marginals, sum_axis
+from admeasure.families.graphical.inference import tuning
+from admeasure.families.graphical.inference.tables import CliqueLayout, sum_axis
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 
 
-def subsets(clique: Clique) -> Iterator[Clique]:
-    """Every non-empty subset, small ones first."""
-    sizes = range(1, len(clique) + 1)
-    return itertools.chain.from_iterable(itertools.combinations(clique, size) for size in sizes)
+def centred_each(tables: np.ndarray) -> np.ndarray:
+    """Of tables of one shape, one after another, the effects of all of their attributes together:
+    each without its means along each."""
+    for axis in range(1, tables.ndim):
+        means = sum_axis(tables, axis) / tables.shape[axis]
+        tables = tables - np.expand_dims(means, axis)
+    return tables
 
 
-def closure(cliques: Iterable[Clique]) -> list[Clique]:
-    """Every non-empty subset of a clique, small ones first."""
-    found = {subset for clique in cliques for subset in subsets(clique)}
-    return sorted(found, key=lambda subset: (len(subset), subset))
+Named = tuple[Clique, np.ndarray]
 
 
-def centred(table: np.ndarray) -> np.ndarray:
-    """The effect of all of a table's attributes together: it without its means along each."""
-    for axis, length in enumerate(table.shape):
-        table = table - np.expand_dims(sum_axis(table, axis) / length, axis)
-    return table
+def alike_in_shape(tables: Iterable[Named]) -> list[list[Named]]:
+    """Tables parted by their shapes, so that those of one shape may be computed with together;
+    large ones each by itself."""
+    found: dict[tuple[int, ...], list[list[Named]]] = {}
+    for clique, table in tables:
+        groups = found.setdefault(table.shape, [[]])
+        if (len(groups[-1]) + 1) * table.size > tuning.TOGETHER_CELLS and groups[-1]:
+            groups.append([])
+        groups[-1].append((clique, table))
+    return [group for groups in found.values() for group in groups]
 
 
-def said(tables: Iterable[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray]:
+def stacked(group: Sequence[Named]) -> np.ndarray:
+    """Tables of one shape, one after another."""
+    return np.stack([table for _, table in group])
+
+
+def centred_all(tables: Mapping[Clique, np.ndarray]) -> dict[Clique, np.ndarray]:
+    """The effect of each table."""
+    found: dict[Clique, np.ndarray] = {}
+    for group in alike_in_shape(tables.items()):
+        effects = centred_each(stacked(group))
+        found |= {clique: effect for (clique, _), effect in zip(group, effects, strict=True)}
+    return found
+
+
+def said(tables: Iterable[Named]) -> dict[Clique, np.ndarray]:
     """For each set, the sum of the means over other attributes of all tables that hold it."""
     found: dict[Clique, np.ndarray] = {}
-    for clique, table in tables:
-        for subset, part in sub_marginals(table, clique).items():
-            mean = part * (part.size / table.size)
-            found[subset] = found[subset] + mean if subset in found else mean
+    for group in alike_in_shape(tables):
+        for axes, means in means_within(stacked(group)).items():
+            for (clique, _), mean in zip(group, means, strict=True):
+                subset = tuple(clique[i] for i in axes)
+                found[subset] = found[subset] + mean if subset in found else mean
+    return found
+
+
+def means_within(tables: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
+    """Of tables of one shape, one after another, and for each choice of their axes, the means over
+    the others."""
+    every = tuple(range(tables.ndim - 1))
+    found = {every: tables}
+    for size in range(len(every) - 1, 0, -1):
+        for axes in itertools.combinations(every, size):
+            missing = next(i for i in every if i not in axes)
+            parent = tuple(sorted((*axes, missing)))
+            place = parent.index(missing) + 1
+            found[axes] = sum_axis(found[parent], place) / tables.shape[missing + 1]
     return found
 
 

@@ -28,9 +28,15 @@ from typing import Literal
 
 import numpy as np
 
-from admeasure.families.graphical.estimation.residuals import centred, closure, said, subsets
+from admeasure.domain import closure, subsets
+from admeasure.families.graphical.estimation.residuals import (
+    alike_in_shape,
+    centred_each,
+    means_within,
+    said,
+    stacked,
+)
 from admeasure.families.graphical.estimation.statistics import CliqueStatistic, impossible
-from admeasure.families.graphical.inference.tables import aligned, project
 from admeasure.families.graphical.structure.junction_tree import Clique, cells_of
 from admeasure.families.graphical.structure.zeros import Zeros
 
@@ -91,18 +97,22 @@ def shrunk(
             if found is None or abs(variance / found.variance - 1) > _KEPT:
                 prior = _prior(levels, subset, zeros, total, posteriors)
                 # What smaller sets say of the table is known better than from this measurement.
-                seen = prior + centred(weighted[subset] * variance - prior)
+                (effect,) = centred_each((weighted[subset] * variance - prior)[None])
+                seen = prior + effect
                 beliefs[subset] = Belief(seen, prior, math.sqrt(variance))
-                found = Posterior(prior, variance, beliefs[subset].evidence())
+                found = Posterior(prior, variance, np.empty(0))
             posteriors[subset] = found
+        together = ManyBeliefs(list(beliefs.values()))
+        for subset, evidence in zip(beliefs, together.evidence(), strict=True):
+            posteriors[subset] = replace(posteriors[subset], evidence=evidence)
         alike = [c for c in posteriors if len(c) == size]
         evidence = np.array([posteriors[c].evidence for c in alike])
         weights = shape_weights(evidence, *_belief_of_shapes(levels, alike, columns))
-        for subset, weight in zip(alike, weights, strict=True):
-            if subset in beliefs:
-                table = beliefs[subset].mean(weight)
-                posteriors[subset] = replace(posteriors[subset], table=table)
-    return tuple(_with_effects(s, posteriors, total) for s in statistics), posteriors
+        place = {c: i for i, c in enumerate(alike)}
+        means = together.means(weights[[place[c] for c in beliefs]])
+        for subset, table in zip(beliefs, means, strict=True):
+            posteriors[subset] = replace(posteriors[subset], table=table)
+    return _with_effects(statistics, posteriors, total), posteriors
 
 
 def _belief_of_shapes(
@@ -143,16 +153,24 @@ def _ratio(wanted: np.ndarray, have: np.ndarray) -> np.ndarray:
 
 
 def _with_effects(
-    statistic: CliqueStatistic, posteriors: Posteriors, total: float
-) -> CliqueStatistic:
-    clique, mean = statistic.clique, statistic.mean
-    table = mean + (total - mean.sum()) / mean.size
-    for subset in subsets(clique):
-        if subset in posteriors:
-            wanted = posteriors[subset].table
-            moved = centred(wanted - project(mean, clique, subset))
-            table = table + aligned(moved * (wanted.size / mean.size), subset, clique)
-    return replace(statistic, mean=np.where(statistic.possible, table, 0.0))
+    statistics: Sequence[CliqueStatistic], posteriors: Posteriors, total: float
+) -> tuple[CliqueStatistic, ...]:
+    """Those of one shape all at once."""
+    found: dict[Clique, np.ndarray] = {}
+    for group in alike_in_shape([(s.clique, s.mean) for s in statistics]):
+        cliques, means = [c for c, _ in group], stacked(group)
+        shape = means.shape[1:]
+        sums = means.reshape(len(means), -1).sum(axis=1)
+        tables = means + ((total - sums) / math.prod(shape)).reshape(-1, *[1] * len(shape))
+        for axes, mean in means_within(means).items():
+            if len(axes) > 2:
+                continue
+            onto = [n if i in axes else 1 for i, n in enumerate(shape)]
+            share = math.prod(onto) / math.prod(shape)
+            wanted = np.stack([posteriors[tuple(c[i] for i in axes)].table for c in cliques])
+            tables += centred_each(wanted * share - mean).reshape(-1, *onto)
+        found |= dict(zip(cliques, tables, strict=True))
+    return tuple(replace(s, mean=np.where(s.possible, found[s.clique], 0.0)) for s in statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,27 +181,53 @@ class Belief:
     prior: np.ndarray
     tau: float
 
-    def evidence(self) -> np.ndarray:
-        """log p(seen) for each shape, but for a constant."""
-        y, m = self._in_units()
-        return np.array([float(_log_evidence(i, y, m).sum()) for i in range(_SHAPES.size)])
-
-    def mean(self, weights: np.ndarray) -> np.ndarray:
-        """E(mu | seen) cell by cell, for shapes of these weights; 0 where `prior` is 0."""
-        result = np.zeros_like(self.prior)
-        y, m = self._in_units()
-        if y.size:
-            kept = np.where(weights < 1e-3 * weights.sum(), 0.0, weights)
-            kept /= kept.sum()
-            mean = sum(w * _mean(i, y - _SHAPES[i] / m) for i, w in enumerate(kept) if w)
-            result[self.prior > 0] = np.asarray(mean) * self.tau
-        return result
-
-    def _in_units(self) -> tuple[np.ndarray, np.ndarray]:
+    def in_units(self) -> tuple[np.ndarray, np.ndarray]:
         """What was seen and believed of the cells that can occur, in units of tau."""
         possible = self.prior > 0
         prior = np.maximum(self.prior[possible] / self.tau, _SMALLEST)
         return self.seen[possible] / self.tau, prior
+
+
+class ManyBeliefs:
+    """Many of them, whose cells lie one after another."""
+
+    def __init__(self, beliefs: Sequence[Belief]) -> None:
+        self._beliefs = beliefs
+        parts = [belief.in_units() for belief in beliefs]
+        self._seen, self._prior = (np.concatenate([np.empty(0), *x]) for x in _both(parts))
+        self._sizes = np.array([y.size for y, _ in parts], dtype=np.intp)
+        ends = np.cumsum(self._sizes)
+        self._spans = list(zip((ends - self._sizes).tolist(), ends.tolist(), strict=True))
+
+    def evidence(self) -> np.ndarray:
+        """Of each (row) log p(seen) for each shape, but for a constant."""
+        found = np.empty((len(self._beliefs), _SHAPES.size))
+        for i in range(_SHAPES.size):
+            cells = _log_evidence(i, self._seen, self._prior)
+            found[:, i] = [cells[a:b].sum() for a, b in self._spans]
+        return found
+
+    def means(self, weights: np.ndarray) -> list[np.ndarray]:
+        """Of each E(mu | seen) cell by cell, for shapes of its row of weights; 0 where its prior
+        is 0."""
+        kept = np.where(weights < 1e-3 * weights.sum(axis=1, keepdims=True), 0.0, weights)
+        kept /= kept.sum(axis=1, keepdims=True)
+        mean = np.zeros_like(self._seen)
+        for i, weight in enumerate(kept.T):
+            each = np.repeat(weight, self._sizes)
+            told = np.flatnonzero(each)
+            z = self._seen[told] - _SHAPES[i] / self._prior[told]
+            mean[told] += each[told] * _mean(i, z)
+        found = []
+        for belief, (a, b) in zip(self._beliefs, self._spans, strict=True):
+            table = np.zeros_like(belief.prior)
+            table[belief.prior > 0] = mean[a:b] * belief.tau
+            found.append(table)
+        return found
+
+
+def _both(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[list[np.ndarray], ...]:
+    return [one for one, _ in pairs], [two for _, two in pairs]
 
 
 def shape_weights(

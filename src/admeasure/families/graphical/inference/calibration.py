@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from admeasure.errors import UsageError
+from admeasure.families.graphical.structure.cliques import Holders
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
-    Holders,
     JunctionTree,
     cells_of,
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -65,23 +66,19 @@ class Cuts:
         self._limit = limit_cells
         self._sets = [frozenset(node) for node in tree.nodes]
         self.arcs = _find_arcs(tree)
-        beginning: dict[int, list[int]] = {}
+        self._beginning: dict[int, list[int]] = {}
         for f, arc in enumerate(self.arcs):
-            beginning.setdefault(arc.near, []).append(f)
-        self._onward = [
-            [f for f in beginning[a.node] if self.arcs[f].node != a.near] for a in self.arcs
-        ]
+            self._beginning.setdefault(arc.near, []).append(f)
         d = len(tree.levels)
-        self._logs = np.log(tree.levels)
         far = indicator([arc.far for arc in self.arcs], d)
         separator = indicator([arc.separator for arc in self.arcs], d)
         near = indicator([tree.nodes[arc.near] for arc in self.arcs], d)
-        # One row for each attribute: what a query is judged by is a sum over its own rows.
-        self._far = far.T.copy()
-        self._separator = separator.T.copy()
-        self._outside = ~(self._far | self._separator)
-        self._unheld = ~(near | far).T
-        self._separators = self._logs @ self._separator
+        # One row for each attribute: what a query is judged by is a sum over its own rows. The last
+        # row is none's, and makes queries equally long.
+        has = np.concatenate([far, separator, ~(far | separator), ~(near | far)]).T
+        self._has = np.vstack([has, np.zeros_like(has[:1])])
+        self._logs = np.append(np.log(tree.levels), 0.0)
+        self._separators = self._logs[:-1] @ separator.T
         self._judged: dict[Clique, tuple[float, int]] = {}
 
     def at(self, query: Clique, arc: int) -> Cut:
@@ -121,7 +118,8 @@ class Cuts:
     def _way(self, attribute: int, arc: int) -> Iterator[int]:
         """The arcs after this one, up to the first node that holds the attribute."""
         while attribute not in self._sets[self.arcs[arc].node]:
-            arc = next(f for f in self._onward[arc] if attribute in self.arcs[f].far)
+            onward = self._beginning[self.arcs[arc].node]
+            arc = next(f for f in onward if attribute in self.arcs[f].far)
             yield arc
 
     def best(self, queries: Sequence[Clique]) -> list[int]:
@@ -146,19 +144,32 @@ class Cuts:
 
     def _first_sight(self, queries: Sequence[Clique]) -> tuple[np.ndarray, np.ndarray]:
         """(query, arc): the cost if both parts were at hand, and whether they are."""
-        logs, ones = self._logs, np.ones(len(self._logs))
-        far, outside = _summed(queries, ones, self._far), _summed(queries, ones, self._outside)
-        query_log = np.array([logs[list(query)].sum() for query in queries])[:, None]
-        joint = self._separators - _summed(queries, logs, self._separator) + query_log
-        far_log = _summed(queries, logs, self._far)
+        query_log, counts, logs = self._summed(queries)
+        far, _, outside, unheld = np.split(counts, 4, axis=1)
+        far_log, separator_log = np.split(logs, 2, axis=1)
+        joint = self._separators - separator_log + query_log
         near_cells = np.exp(joint - far_log)
         far_cells = np.exp(far_log + self._separators)
         cost = np.exp(joint) * _MULTIPLIED + near_cells + np.where(far > 1, far_cells, 0.0)
         cost[(far == 0) | (outside == 0)] = np.inf
-        held = _summed(queries, ones, self._unheld) == 0
-        easy = (held | (outside == 1)) & (far == 1)
+        easy = ((unheld == 0) | (outside == 1)) & (far == 1)
         cost[near_cells > self._limit] = np.inf
         return cost, easy
+
+    def _summed(self, queries: Sequence[Clique]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each query: the log of its cells; for each arc how many of its attributes are beyond
+        it, in its separator, neither, and in neither node; the logs of cells of the first two."""
+        most = 2 * len(self.arcs)
+        query_log = np.zeros((len(queries), 1))
+        counts = np.zeros((len(queries), 2 * most), dtype=np.int16)
+        logs = np.zeros((len(queries), most))
+        for places in zip_longest(*queries, fillvalue=len(self._levels)):
+            of = list(places)
+            has, log = self._has[of], self._logs[of, None]
+            query_log += log
+            counts += has
+            logs += has[:, :most] * log
+        return query_log, counts, logs
 
     def _judge(self, query: Clique) -> tuple[float, int]:
         """The real cost of a query and its best arc, -1 where a node holds it."""
@@ -202,31 +213,16 @@ def indicator(sets: Sequence[Iterable[int]], d: int) -> np.ndarray:
     return table
 
 
-def _summed(queries: Sequence[Clique], weights: np.ndarray, has: np.ndarray) -> np.ndarray:
-    """(query, arc): the weights of the query's attributes that the arc has, summed."""
-    found = np.zeros((len(queries), has.shape[1]))
-    for place in range(max(map(len, queries), default=0)):
-        longer = [t for t, query in enumerate(queries) if len(query) > place]
-        of = [queries[t][place] for t in longer]
-        found[longer] += has[of] * weights[of, None]
-    return found
-
-
 def _find_arcs(tree: JunctionTree) -> list[Arc]:
-    sets = [frozenset(node) for node in tree.nodes]
-    neighbours: dict[int, list[int]] = {k: [] for k in range(len(sets))}
-    for edge in tree.edges:
-        neighbours[edge.parent].append(edge.child)
-        neighbours[edge.child].append(edge.parent)
+    """What both sides of an edge hold is in its separator; edges come before those further out."""
+    beyond = [set(node) for node in tree.nodes]
+    for edge in reversed(tree.edges):
+        beyond[edge.parent] |= beyond[edge.child]
+    every = frozenset().union(*tree.nodes)
     arcs = []
     for edge in tree.edges:
-        for near, node in ((edge.parent, edge.child), (edge.child, edge.parent)):
-            beyond, stack = set(sets[node]), [(node, near)]
-            while stack:
-                at, origin = stack.pop()
-                for other in neighbours[at]:
-                    if other != origin:
-                        beyond |= sets[other]
-                        stack.append((other, at))
-            arcs.append(Arc(near, node, edge.separator, frozenset(beyond - set(edge.separator))))
+        parent, child, separator = edge.parent, edge.child, edge.separator
+        out = frozenset(beyond[child].difference(separator))
+        arcs.append(Arc(parent, child, separator, out))
+        arcs.append(Arc(child, parent, separator, every - beyond[child]))
     return arcs

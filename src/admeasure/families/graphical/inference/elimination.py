@@ -18,21 +18,25 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
 
 from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.steps import Kind, Operand, Step
+from admeasure.families.graphical.structure.cliques import maximal
 from admeasure.families.graphical.structure.junction_tree import (
     Clique,
     JunctionTree,
     cells_of,
-    maximal,
 )
 
 _MAX_SPLIT = 9
 _FUSED_SHARE = 8
 """A product with a smaller part of its cells than this is better made beforehand."""
+
+Split = tuple[float, list[int], list[int]]
+"""What it costs, and two groups of tensors."""
 
 
 class Elimination:
@@ -45,6 +49,8 @@ class Elimination:
         self._levels = tree.levels
         self.steps: list[Step] = []
         self._axes: list[Clique] = list(cliques)
+        self._bits = [_bits_of(clique) for clique in cliques]
+        self._known_cells: dict[int, int] = {0: 1}
         self._live = set(range(len(self._axes)))
         self._holders: dict[int, set[int]] = {a: set() for clique in cliques for a in clique}
         for t, clique in enumerate(cliques):
@@ -52,7 +58,7 @@ class Elimination:
                 self._holders[a].add(t)
         self._moved: set[int] = set()
         """Attributes whose tensors changed since their costs were looked at."""
-        self._splits: dict[tuple[int, ...], tuple[float, list[int], list[int]]] = {}
+        self._splits: dict[tuple[int, ...], Split] = {}
         self._eliminate_all(tree)
         self.scalars = sorted(self._live)
         """The tensors that are left at the end, one for each component."""
@@ -130,30 +136,31 @@ class Elimination:
             return math.inf
         return tuning.FUSED_COST * joint
 
-    def _split(self, tensors: list[int]) -> tuple[float, list[int], list[int]]:
+    def _split(self, tensors: list[int]) -> Split:
         """The cheapest way to part tensors into two groups that are multiplied, then joined."""
         key = tuple(tensors)
         if key not in self._splits:  # most wait unchanged for several steps
             self._splits[key] = self._cheapest(tensors)
         return self._splits[key]
 
-    def _cheapest(self, tensors: list[int]) -> tuple[float, list[int], list[int]]:
+    def _cheapest(self, tensors: list[int]) -> Split:
         if len(tensors) > _MAX_SPLIT:
             smallest, *others = self._by_size(tensors)
             return math.inf, [smallest], others
-        joint = self._joint_cells(tensors) / 8
-        best: tuple[float, list[int], list[int]] | None = None
-        for size in range(1, len(tensors) // 2 + 1):
-            for first in itertools.combinations(tensors, size):
-                second = [t for t in tensors if t not in first]
-                cost = joint + self._product_cost(first) + self._product_cost(second)
-                if best is None or cost < best[0]:
-                    best = cost, list(first), second
-        assert best is not None
-        return best
-
-    def _product_cost(self, group: Sequence[int]) -> float:
-        return self._joint_cells(group) * (len(group) if len(group) > 1 else 0.25)
+        # A group is a number whose bits are its tensors.
+        costs, held = [0.0], [0]
+        for group in range(1, 1 << len(tensors)):
+            low = group & -group
+            held.append(held[group ^ low] | self._bits[tensors[low.bit_length() - 1]])
+            size = group.bit_count()
+            costs.append(self._cells_of_bits(held[group]) * (size if size > 1 else 0.25))
+        whole, joint = len(costs) - 1, self._cells_of_bits(held[-1]) / 8
+        first = min(_smaller_parts(len(tensors)), key=lambda g: joint + costs[g] + costs[whole ^ g])
+        return (
+            joint + costs[first] + costs[whole ^ first],
+            [t for k, t in enumerate(tensors) if first >> k & 1],
+            [t for k, t in enumerate(tensors) if not first >> k & 1],
+        )
 
     def _multiplied(self, group: list[int]) -> int:
         group = self._by_size(group)
@@ -202,6 +209,7 @@ class Elimination:
             old.append(Operand(t, perm, self._shape(order), form, inverse))
         self.steps.append(Step(kind, tuple(old), out, self._shape(axes)))
         self._axes.append(tuple(axes))
+        self._bits.append(_bits_of(axes))
         for operand in old:
             self._live.remove(operand.tensor)
             self._moved.update(self._axes[operand.tensor])
@@ -216,7 +224,20 @@ class Elimination:
         return sorted(tensors, key=lambda t: self._cells(self._axes[t]))
 
     def _joint_cells(self, tensors: Iterable[int]) -> int:
-        return self._cells({a for t in tensors for a in self._axes[t]})
+        held = 0
+        for t in tensors:
+            held |= self._bits[t]
+        return self._cells_of_bits(held)
+
+    def _cells_of_bits(self, held: int) -> int:
+        """Cells of a set of attributes, a bit for each: a planned structure asks for few sets, very
+        often."""
+        found = self._known_cells.get(held)
+        if found is None:
+            low = held & -held
+            found = self._levels[low.bit_length() - 1] * self._cells_of_bits(held ^ low)
+            self._known_cells[held] = found
+        return found
 
     def _cells(self, attributes: Iterable[int]) -> int:
         return cells_of(self._levels, attributes)
@@ -227,6 +248,21 @@ class Elimination:
     def _spread(self, attributes: Sequence[int], among: Sequence[int]) -> tuple[int, ...]:
         """A shape with length 1 for each of `among` that is lacking."""
         return tuple(self._levels[a] if a in attributes else 1 for a in among)
+
+
+def _bits_of(attributes: Iterable[int]) -> int:
+    return sum(1 << a for a in attributes)
+
+
+@cache
+def _smaller_parts(count: int) -> tuple[int, ...]:
+    """Of so many things, parts of at most a half of them, small ones first, a bit for each thing:
+    one of the two of each way to part them."""
+    sizes = range(1, count // 2 + 1)
+    parts = itertools.chain.from_iterable(
+        itertools.combinations(range(count), size) for size in sizes
+    )
+    return tuple(map(_bits_of, parts))
 
 
 class _Nodes:

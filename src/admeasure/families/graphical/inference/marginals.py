@@ -26,7 +26,7 @@ import numpy as np
 
 from admeasure.errors import ResourceError
 from admeasure.families.graphical.inference import tuning
-from admeasure.families.graphical.inference.all_pairs import AllPairs
+from admeasure.families.graphical.inference.all_pairs import AllPairs, PairCounts
 from admeasure.families.graphical.inference.branches import Branches, ContractionPath
 from admeasure.families.graphical.inference.calibration import Beliefs
 from admeasure.families.graphical.inference.cuts import Arc, Cut, Cuts
@@ -63,6 +63,11 @@ class Marginals:
         self._kept_cells = 0
         self._conditionals: dict[tuple[int, int], np.ndarray] = {}
         self._conditional_cells = 0
+        self._pair_tables: PairCounts | None = None
+
+    @cached_property
+    def _all_pairs(self) -> AllPairs:
+        return AllPairs(self._beliefs.tree)
 
     @cached_property
     def _cuts(self) -> Cuts:
@@ -99,12 +104,14 @@ class Marginals:
     def _answers(self, queries: Sequence[Clique]) -> list[np.ndarray]:
         answers: list[np.ndarray | None] = [None] * len(queries)
         across: list[int] = []
+        holders, kept = self._holders, self._kept
         for position, query in enumerate(queries):
-            if self._home(query) is not None:
+            two = len(query) == 2
+            if holders[query[0]] & holders[query[1]] if two else self._home(query) is not None:
                 # Kept for other answers, so the caller gets its own.
                 answers[position] = self._inside(query).copy()
-            elif query in self._kept:
-                answers[position] = self._kept[query].copy()
+            elif query in kept:
+                answers[position] = kept[query].copy()
             else:
                 across.append(position)
         across = self._answer_pairs(queries, across, answers)
@@ -149,21 +156,31 @@ class Marginals:
     def _answer_pairs(
         self, queries: Sequence[Clique], across: list[int], answers: list[np.ndarray | None]
     ) -> list[int]:
-        """Answer the pairs in one pass where there are many; what is left to answer."""
-        wanted: dict[Clique, list[int]] = {}
-        for position in across:
-            if len(queries[position]) == 2:
-                wanted.setdefault(queries[position], []).append(position)
-        if len(wanted) < _MANY_PAIRS:
-            return across
-        pairs = AllPairs(self._beliefs.tree)
-        if not pairs.worth(len(wanted), min(self._limit, tuning.CONDITIONAL_CELLS)):
-            return across
-        for query, table in pairs.answers(self._inside, wanted):
-            self._keep(query, table)  # one that is chosen is asked for again
-            for position in wanted[query]:
-                answers[position] = table.copy()
-        return [position for position in across if answers[position] is None]
+        """Answer the pairs in one pass where there are many; what is left to answer. Where it is
+        not too large the table of all pairs is kept: others are asked for later."""
+        if self._pair_tables is None:
+            wanted: dict[Clique, list[int]] = {}
+            for position in across:
+                if len(queries[position]) == 2:
+                    wanted.setdefault(queries[position], []).append(position)
+            if len(wanted) < _MANY_PAIRS:
+                return across
+            pairs = self._all_pairs
+            if not pairs.worth(len(wanted), min(self._limit, tuning.CONDITIONAL_CELLS)):
+                return across
+            if pairs.cells > _KEPT_CELLS:
+                for query, table in pairs.answers(self._inside, wanted):
+                    first, *more = wanted[query]
+                    answers[first] = table
+                    for position in more:
+                        answers[position] = table.copy()
+                return [position for position in across if answers[position] is None]
+            self._pair_tables = pairs.tables(self._inside)
+        held = [position for position in across if len(queries[position]) == 2]
+        tables = self._pair_tables.of(queries[position] for position in held)
+        for position, table in zip(held, tables, strict=True):
+            answers[position] = table
+        return [position for position in across if len(queries[position]) != 2]
 
     def _home(self, query: Iterable[int]) -> int | None:
         held = -1

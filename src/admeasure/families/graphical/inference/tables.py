@@ -75,17 +75,6 @@ def project(table: np.ndarray, clique: Clique, onto: Iterable[int]) -> np.ndarra
     return table
 
 
-def sub_marginals(table: np.ndarray, clique: Clique) -> dict[Clique, np.ndarray]:
-    """The marginals on every non-empty subset of `clique`, its own table first."""
-    found = {clique: table}
-    for size in range(len(clique) - 1, 0, -1):
-        for subset in itertools.combinations(clique, size):
-            missing = next(a for a in clique if a not in subset)
-            parent = tuple(sorted((*subset, missing)))
-            found[subset] = sum_axis(found[parent], parent.index(missing))
-    return found
-
-
 def aligned(table: np.ndarray, clique: Clique, within: Sequence[int]) -> np.ndarray:
     """A view of a table on `clique` that broadcasts against tables on `within`."""
     lengths = dict(zip(clique, table.shape, strict=True))

@@ -36,8 +36,11 @@ LASTING_CELLS = 1 << 20
 """Of those that are kept until the next call, which mostly needs few of them; and the model of a
 round is still held while that of the next round fills its own."""
 
-JUDGED_CELLS = 1 << 22
-"""So many (query, cut) are judged at once; each takes about a hundred bytes."""
+JUDGED_CELLS = 1 << 18
+"""So many (query, cut) are judged at once; each takes about a hundred bytes of a cache."""
 
 SMALL_CELLS = 1 << 12
 """Tables of so few cells are summed all at once by a sparse matrix, larger ones each by itself."""
+
+TOGETHER_CELLS = 1 << 14
+"""Tables of one shape are computed with together, up to so many cells."""

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from admeasure.errors import ResourceError
+from admeasure.families.graphical.structure.cliques import Holders, maximal
 from admeasure.families.graphical.structure.triangulation import (
     RULES,
     Clique,
@@ -37,6 +40,10 @@ _BATCH_FLOATS = 4_000_000
 """How many floats one batch of candidate graphs may take."""
 
 
+_OF_NODES = "cells", "edges", "gains", "_holders", "_components", "_neighbours", "_grown_by"
+"""What follows from the levels and the nodes of a tree alone."""
+
+
 def cells_of(levels: Sequence[int], clique: Iterable[int]) -> int:
     """How many cells the marginal of a clique has."""
     return math.prod(levels[a] for a in clique)
@@ -45,40 +52,6 @@ def cells_of(levels: Sequence[int], clique: Iterable[int]) -> int:
 def megabytes_of(cells: float) -> float:
     """The size of a model with so many cells."""
     return cells * BYTES_PER_CELL / MEGABYTE
-
-
-def maximal(cliques: Iterable[Iterable[int]]) -> tuple[Clique, ...]:
-    """The cliques that no other one contains, each sorted, in lexicographic order."""
-    kept = Holders()
-    for clique in sorted({frozenset(c) for c in cliques}, key=lambda c: (-len(c), sorted(c))):
-        if kept.first(clique) is None:
-            kept.add(clique)
-    return tuple(sorted(tuple(sorted(c)) for c in kept.sets))
-
-
-class Holders:
-    """Sets of attributes, and which of them hold another: without looking at all of them."""
-
-    def __init__(self, sets: Iterable[Iterable[int]] = ()) -> None:
-        self.sets: list[Iterable[int]] = []
-        self._all = 0
-        self._by_attribute: dict[int, int] = {}  # a bit for each set, the first one's lowest
-        for attributes in sets:
-            self.add(attributes)
-
-    def add(self, attributes: Iterable[int]) -> None:
-        bit = 1 << len(self.sets)
-        self.sets.append(attributes)
-        self._all |= bit
-        for a in attributes:
-            self._by_attribute[a] = self._by_attribute.get(a, 0) | bit
-
-    def first(self, attributes: Iterable[int]) -> int | None:
-        """The place of the first set that holds all of them."""
-        found = self._all
-        for a in attributes:
-            found &= self._by_attribute.get(a, 0)
-        return (found & -found).bit_length() - 1 if found else None
 
 
 def _sorted(clique: Iterable[int]) -> Clique:
@@ -214,7 +187,9 @@ class JunctionTree:
         once, or carried along paths clique by clique, whichever is the smaller."""
         new = [c for c in map(_sorted, cliques) if self._held.first(c) is None]
         inside = [c for c in new if self.contains(c)]  # all at once: they move no node
-        carried = replace(self, cliques=maximal((*self.cliques, *inside))) if inside else self
+        carried = self
+        if inside:
+            carried = self._with_cliques(maximal((*self.cliques, *inside)))
         for clique in new:
             carried = carried.carrying(clique)
         if carried.nodes == self.nodes:
@@ -227,9 +202,16 @@ class JunctionTree:
         clique = _sorted(clique)
         if self._held.first(clique) is not None:
             return self
-        if self.contains(clique):
-            return JunctionTree(self.levels, self.nodes, maximal((*self.cliques, clique)))
+        if self.contains(clique):  # which moves no node
+            return self._with_cliques(self._cliques_with(clique))
         return self._path_extended(clique)
+
+    def _with_cliques(self, cliques: tuple[Clique, ...]) -> JunctionTree:
+        """A tree with the same nodes, and all that was found of them."""
+        found = JunctionTree(self.levels, self.nodes, cliques)
+        known = {name: self.__dict__[name] for name in _OF_NODES if name in self.__dict__}
+        found.__dict__.update(known)
+        return found
 
     def sizes_with(
         self,
@@ -263,7 +245,7 @@ class JunctionTree:
         over = np.flatnonzero((sizes > limit_cells) & (own <= limit_cells * (1 + 1e-9)))
         if over.size and triangulate:
             member = self._member([candidates[i] for i in over.tolist()])
-            sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member))
+            sizes[over] = np.minimum(sizes[over], self._triangulated_sizes(member, limit_cells))
         return sizes
 
     def _member(self, candidates: Sequence[Clique]) -> np.ndarray:
@@ -337,9 +319,10 @@ class JunctionTree:
         asked = np.flatnonzero(member.any(axis=0))
         member = member[:, asked]
         count = len(self.nodes)
-        inside = np.zeros((count, count), dtype=bool)
-        for component in self._components:
-            inside[np.ix_(component, component)] = True
+        group = np.empty(count, dtype=np.intp)
+        for number, component in enumerate(self._components):
+            group[component] = number
+        inside = group[:, None] == group
         weight = np.empty((len(asked), count * count))
         for row, attribute in zip(weight, asked, strict=True):
             row[:] = self._carriers(int(attribute)).ravel() * math.log(self.levels[attribute])
@@ -363,38 +346,51 @@ class JunctionTree:
         joined = np.exp(member @ np.log(self.levels))
         return np.where(touched > 1, total + joined, total)
 
-    def _path_extended(self, clique: Clique) -> JunctionTree:
-        hosts = self._host_sizes(self._member([clique]))[0]
-        nodes = [set(node) for node in self.nodes]
-        for component in self._components:
-            host = min(component, key=lambda k: hosts[k])
-            for attribute in clique:
-                for k in np.flatnonzero(self._carriers(attribute)[host]):
-                    nodes[k].add(attribute)
-        return JunctionTree(
-            self.levels, maximal((*nodes, clique)), maximal((*self.cliques, clique))
-        )
+    @cached_property
+    def _grown_by(self) -> dict[Clique, JunctionTree]:
+        """What became of the nodes by carrying a clique: a round that chooses several marginals
+        looks at the tree with them, and then grows it by them."""
+        return {}
 
-    def _triangulated_sizes(self, member: np.ndarray) -> np.ndarray:
+    def _path_extended(self, clique: Clique) -> JunctionTree:
+        found = self._grown_by.get(clique)
+        if found is None:
+            hosts = self._host_sizes(self._member([clique]))[0]
+            nodes = [set(node) for node in self.nodes]
+            best = [min(component, key=hosts.__getitem__) for component in self._components]
+            for attribute in clique:
+                carriers = self._carriers(attribute)  # none but in the component that has it
+                for host in best:
+                    for k in np.flatnonzero(carriers[host]).tolist():
+                        nodes[k].add(attribute)
+            found = JunctionTree(self.levels, maximal((*nodes, clique)), ())
+            self._grown_by[clique] = found
+        return found._with_cliques(self._cliques_with(clique))
+
+    def _cliques_with(self, clique: Clique) -> tuple[Clique, ...]:
+        """The cliques of the tree and one that none of them holds."""
+        members = frozenset(clique)
+        return tuple(sorted([clique, *(c for c in self.cliques if not members.issuperset(c))]))
+
+    def _triangulated_sizes(self, member: np.ndarray, limit_cells: float) -> np.ndarray:
+        """By one rule after another, the quickest first, while it is over the limit."""
         d = len(self.levels)
         base = adjacency(d, self.cliques)
-        sizes = np.empty(len(member))
+        sizes = np.full(len(member), math.inf)
         step = max(1, _BATCH_FLOATS // (8 * d * d))
-        for start in range(0, len(member), step):
-            part = member[start : start + step] > 0
-            graphs = base[None] | (part[:, :, None] & part[:, None, :])
-            graphs[:, np.arange(d), np.arange(d)] = False
-            options = [
-                total_cells(eliminated(graphs, self.levels, rule), self.levels) for rule in RULES
-            ]
-            sizes[start : start + step] = np.min(options, axis=0)
+        for rule in RULES:
+            over = np.flatnonzero(sizes > limit_cells)
+            for start in range(0, len(over), step):
+                some = over[start : start + step]
+                part = member[some] > 0
+                graphs = base[None] | (part[:, :, None] & part[:, None, :])
+                graphs[:, np.arange(d), np.arange(d)] = False
+                cells = total_cells(eliminated(graphs, self.levels, rule), self.levels)
+                sizes[some] = np.minimum(sizes[some], cells)
         return sizes
 
     def _is_junction_tree(self) -> bool:
         """Running intersection: the nodes that hold an attribute are joined by edges that do."""
-        for attribute in range(len(self.levels)):
-            holding = sum(attribute in node for node in self.nodes)
-            joining = sum(attribute in edge.separator for edge in self.edges)
-            if holding - joining != 1:
-                return False
-        return True
+        holding = Counter(chain.from_iterable(self.nodes))
+        joining = Counter(chain.from_iterable(edge.separator for edge in self.edges))
+        return all(holding[a] - joining[a] == 1 for a in range(len(self.levels)))

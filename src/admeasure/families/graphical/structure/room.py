@@ -18,14 +18,19 @@ class Room:
 
     def __init__(self, tree: JunctionTree, candidates: Sequence[Clique], limit: float) -> None:
         self._tree, self._candidates, self._limit = tree, candidates, limit  # in cells
-        levels = tree.levels
-        self._own = np.array([cells_of(levels, c) for c in candidates], dtype=float)
-        largest = [max((levels[a] for a in c), default=1) for c in candidates]
-        self._spread = self._own / np.array(largest, dtype=float)
+        levels = np.array(tree.levels, dtype=float)
         sizes = np.array([len(c) for c in candidates])
         self._pairs, self._others = np.flatnonzero(sizes == 2), np.flatnonzero(sizes != 2)
-        ends = [candidates[i] for i in self._pairs.tolist()]
+        ends = [c for c in candidates if len(c) == 2]
         self._ends = np.array(ends, dtype=np.intp).reshape(-1, 2)
+        self._own, self._spread = np.empty(len(candidates)), np.empty(len(candidates))
+        """Cells of each, and of each without its largest attribute."""
+        pairs = levels[self._ends]
+        self._own[self._pairs], self._spread[self._pairs] = pairs.prod(axis=1), pairs.min(axis=1)
+        for i in self._others.tolist():
+            own = cells_of(tree.levels, candidates[i])
+            largest = max((tree.levels[a] for a in candidates[i]), default=1)
+            self._own[i], self._spread[i] = own, own / largest
 
     def left(self) -> np.ndarray:
         """For each candidate, whether the tree stays within the limit with it, or holds it."""

@@ -1,4 +1,4 @@
-"""From the files of a release folder to the parts of a `Release`, each validated before use.
+"""The parts of a `Release` as the files of its folder; and from these back, each validated first.
 
 A release may come from anybody. Whatever is wrong with one, by accident or on purpose, is a
 `ReleaseError`: nothing here unpickles, evaluates, follows a link or takes memory on the word of a
@@ -7,15 +7,17 @@ header.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from admeasure.certificate import Certificate
+from admeasure.certificate import Certificate, registry_yaml
 from admeasure.domain import Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import HALF_NORMAL, Model
@@ -23,27 +25,62 @@ from admeasure.families.answers import AnswersModel
 from admeasure.families.graphical.family import GraphicalModel
 from admeasure.families.registry import MODELS
 from admeasure.measurement import Measurement, NoisyErrors
-from admeasure.privacy.events import LARGEST_SIGMA, Event, read_event
-from admeasure.queries import from_record
+from admeasure.privacy.events import LARGEST_SIGMA, read_event
+from admeasure.queries import from_record, to_record
 from admeasure.release import store
 from admeasure.schema import Schema
 from admeasure.schema.inside import Inside
 from admeasure.selectors.evidence import Selection
 from admeasure.workload import Workload
 
+if TYPE_CHECKING:
+    from admeasure.release.release import Release
+
+STORED_FACTS = ("rounds", "model_megabytes")
 _SELECTIONS = TypeAdapter(tuple[Selection, ...])
+_MAPS = ("weights", "distances")
+"""Of a selection: by columns, which are no key of JSON."""
 _FACTS = TypeAdapter(dict[str, int | float])
 ERRORS = "errors"
 """Under what a release keeps the errors of its model: their values, and the scale of the noise."""
 
 
+def contents(release: Release) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The head of a release's folder, and its other files."""
+    schema, certificate, errors = release.schema, release.certificate, release.errors
+    values = {f"m{i}": m.values for i, m in enumerate(release.measurements)}
+    certified = {}
+    if errors is not None:
+        values[ERRORS] = errors.values
+        certified = {ERRORS: errors.sigma}
+    document = registry_yaml(certificate, schema.table.name, schema.domain.columns)
+    files = {
+        "schema.toml": schema.dumps().encode(),
+        "workload.toml": release.workload.dumps().encode(),
+        "measurements.npz": store.pack_arrays(values),
+        "model.npz": store.pack_arrays(release.model.arrays()),
+        "log.jsonl": "".join(json.dumps(event) + "\n" for event in release.log).encode(),
+        "certificate.yaml": document.encode(),
+    }
+    if release.inside:
+        files[store.INSIDE] = store.pack_arrays(leaf_arrays(release.inside, schema))
+    head = {
+        "stamp": certificate.stamp,
+        "model": release.model.kind,
+        "certificate": certificate.to_json(),
+        "facts": {k: v for k, v in release.facts.items() if k in STORED_FACTS},
+        "measurements": [
+            {"query": to_record(m.query), "sigma": m.sigma} for m in release.measurements
+        ],
+        "selections": [_selection_record(s) for s in release.selections],
+        **certified,
+    }
+    return head, files
+
+
 def parts(folder: Path) -> dict[str, Any]:
     """The fields of the release at `folder`, or a `ReleaseError`."""
-    return parts_of(*store.read_folder(folder), str(folder))
-
-
-def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -> dict[str, Any]:
-    """The same, of the head and the files of a folder."""
+    head, files = store.read_folder(folder)
     try:
         schema = Schema.loads(files["schema.toml"].decode())
         workload = Workload.loads(files["workload.toml"].decode())
@@ -59,7 +96,7 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
             "selections": _selections(head["selections"], schema.domain),
             "certificate": certificate,
             "facts": _FACTS.validate_python(head["facts"]),
-            "log": read_log(files["log.jsonl"]),
+            "log": tuple(read_event(line, "log.jsonl") for line in files["log.jsonl"].splitlines()),
             "errors": _errors(head.get(ERRORS), workload, files),
             "inside": read_inside(schema, files),
         }
@@ -70,11 +107,6 @@ def parts_of(head: Mapping[str, Any], files: Mapping[str, bytes], folder: str) -
         raise ReleaseError(
             f"{folder} is damaged: {type(error).__name__} while reading it. Fetch it again."
         ) from None
-
-
-def read_log(content: bytes) -> tuple[Event, ...]:
-    """The events of log.jsonl."""
-    return tuple(read_event(line, "log.jsonl") for line in content.splitlines())
 
 
 def _measurements(
@@ -104,6 +136,18 @@ def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> Noisy
     return NoisyErrors(marginals, values, scale, weighs_alike=workload.weighs_alike)
 
 
+def leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:
+    """By the numbers of the columns: an array's name must be a file's."""
+    arrays = {}
+    for i, name in enumerate(schema.names):
+        if name in inside:
+            of = inside[name]
+            arrays |= {f"starts{i}": of.starts, f"shares{i}": of.shares}
+            if of.counts is not None:
+                arrays |= {f"counts{i}": of.counts, f"sigma{i}": np.array(of.sigma)}
+    return arrays
+
+
 def read_inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]:
     if store.INSIDE not in files:
         return {}
@@ -121,14 +165,18 @@ def read_inside(schema: Schema, files: Mapping[str, bytes]) -> dict[str, Inside]
     return found
 
 
+def _selection_record(selection: Selection) -> dict[str, Any]:
+    record = asdict(selection)
+    return record | {k: [[list(c), v] for c, v in record[k].items()] for k in _MAPS}
+
+
 def _selections(records: list[Any], domain: Domain) -> tuple[Selection, ...]:
-    maps = ("weights", "distances")
     found = _SELECTIONS.validate_python(
         [
             # Releases of before there was another penalty have the paper's.
             {"penalty": HALF_NORMAL * r["sigma"]}
             | r
-            | {k: {tuple(c): v for c, v in r[k]} for k in maps}
+            | {k: {tuple(c): v for c, v in r[k]} for k in _MAPS}
             for r in records
         ]
     )
