@@ -33,6 +33,7 @@ from admeasure.families.products.placement import accelerator
 from admeasure.families.products.tensor import Layout, ProductAnswers, marginals
 from admeasure.mechanisms.rap import Rap
 from admeasure.mechanisms.rap_softmax import RapSoftmax
+from admeasure.planning.division import Task
 from admeasure.privacy.convert import rho_of
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
@@ -124,7 +125,7 @@ def run(
     family = replace(family, how=replace(family.how, **how))
     with rap_times.split(waiting=True) as parts:
         wall, busy = time.perf_counter(), time.process_time()
-        outcome = mechanism.run_by(family, curator, workload, ())
+        outcome = mechanism.run_by(family, Task.of(source.schema, workload), curator)
         took = time.perf_counter() - wall, time.process_time() - busy
     assert isinstance(outcome.model, ProductModel)
     chosen = [e for e in curator.journal.events if e["event"] == "choose"]

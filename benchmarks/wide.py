@@ -222,7 +222,7 @@ STEPS = {
     "count": ("admeasure.sources.memory", "MemorySource.counts"),
     "score": ("admeasure.privacy.scores.whole", "MarginalError.of_many"),
     "choose": ("admeasure.privacy.curator", "Curator.in_turn"),
-    "answer": ("admeasure.families.graphical.model", "MarkovRandomField.marginals"),
+    "answer": ("admeasure.families.graphical.model", "MarkovRandomField.answers"),
     "fit": ("admeasure.families.graphical.family", "GraphicalFamily._fitted"),
     "plan fits": ("admeasure.families.graphical.estimation.dual", "Dual.__init__"),
     "grow the tree": ("admeasure.families.graphical.structure.junction_tree", "JunctionTree.grown"),
@@ -314,6 +314,7 @@ def main() -> None:
     parser.add_argument("--workloads", default="all-2way")
     parser.add_argument("--seeds", default="100:101", help="from:to; generators are alike")
     parser.add_argument("--steps", help="tables whose fits are timed step by step")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time")
     parser.add_argument("--results", type=Path, default=RESULTS / "wide.jsonl")
     parser.add_argument("--table", action="store_true", help="show what was run so far")
     given = parser.parse_args()
@@ -335,8 +336,8 @@ def main() -> None:
             job = {"table": table, "rows": rows, "workload": workload, "epsilon": epsilon}
             job |= {"mechanism": mechanism, "seed": seed, "generator": seed}
             jobs.append(job | ({"timed": True} if given.steps else {}))
-    done = list(parallel(jobs, steps_job if given.steps else run_job, 1, results=results))
-    for record in done:
+    job_of = steps_job if given.steps else run_job
+    for record in parallel(jobs, job_of, given.workers, results=results):
         what = [record[k] for k in ("table", "rows", "epsilon", "mechanism", "seed")]
         print(*what, record.get("e2", record.get("error")), record.get("cpu_seconds"))
     if given.steps:

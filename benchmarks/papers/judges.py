@@ -58,8 +58,7 @@ def present(truth: Any, model: Any, workload: Any) -> Record:
 def future(truth: Any, answers: Any, history: Any, rule: str) -> Record:
     """Present error, and future error at every drift (Definition 5.3), with the share of queries
     that were asked before and all-zero's error. The same uniform numbers serve every drift."""
-    from admeasure.workload.drift import RATIO, historical
-    from admeasure.workload.history import Future
+    from admeasure.workload.history import RATIO, Future, historical
 
     _, shape, kind, _, *more = rule.split(":")
     r, k = map(int, kind.split("of"))

@@ -189,7 +189,7 @@ def withstands(runs: Runs) -> Found | None:
 
 def distances(table: str, ratio: float) -> list[Point]:
     """Total variation distance between history and future, by drift; nothing is run."""
-    from admeasure.workload.drift import historical
+    from admeasure.workload.history import historical
 
     features = historical(table_of(table).schema().domain, "geometric", ratio=ratio)
     found = []
