@@ -170,13 +170,26 @@ class Watch:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        before = signal.signal(signal.SIGALRM, self.check)
+        """An alarm checks while the block runs. It ends itself before it raises: one that comes when
+        the block is being left would go on otherwise, and raise wherever the program is then."""
+
+        def rest() -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+        def look(*_: object) -> None:
+            try:
+                self.check()
+            except LimitReached:
+                rest()
+                raise
+
+        before = signal.signal(signal.SIGALRM, look)
         signal.setitimer(signal.ITIMER_REAL, PERIOD_SECONDS, PERIOD_SECONDS)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            rest()
 
 
 @contextmanager

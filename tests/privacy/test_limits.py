@@ -215,6 +215,33 @@ def test_a_timer_that_somebody_else_uses_is_left_alone():
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture
+def own_timer():
+    """The timer is free, as in a program of its own: the time limit of tests has it otherwise."""
+    handler = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    left = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, *left)
+
+
+def test_an_alarm_that_comes_when_the_run_is_over_is_the_last_one(monkeypatch, own_timer):
+    """It raises before the timer is ended, and the timer is ended all the same."""
+    plain, waits = signal.setitimer, [0.02]
+
+    def late(which: int, seconds: float, every: float = 0.0) -> None:
+        if not seconds and waits:
+            time.sleep(waits.pop())
+        plain(which, seconds, every)
+
+    monkeypatch.setattr("admeasure.limits.PERIOD_SECONDS", 0.005)
+    monkeypatch.setattr(signal, "setitimer", late)
+    with pytest.raises(LimitReached), Watch(Limits(seconds=0.003)).armed():
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
 CSV = "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in ROWS.T)
 
 
