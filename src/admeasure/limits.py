@@ -170,8 +170,8 @@ class Watch:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """An alarm checks while the block runs. It ends itself before it raises: one that comes when
-        the block is being left would go on otherwise, and raise wherever the program is then."""
+        """An alarm checks while the block runs. It ends itself before it raises: one that comes
+        when the block is being left would go on otherwise, and raise in the caller."""
 
         def rest() -> None:
             signal.setitimer(signal.ITIMER_REAL, 0)
