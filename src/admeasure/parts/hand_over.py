@@ -14,8 +14,9 @@ pairs:
   it comes what product rows cannot hold, whatever is measured: a mixture is fitted to the model's
   own pairs, and what it misses of them is seen without noise. Of many rows, whose pairs have
   little noise, that is most of the error;
-- of the tree in the end, if each further part of the budget lowers c as much as those before did.
-  The strongest come first, so that is rather too good for the tree.
+- of the tree in the end, if c falls on as c / (1 + k s), with s what rounds have spent since the
+  look: the strongest come first, so what a further part of the budget takes off falls with the
+  square of what is left. Noise in what the tree measures is not counted, which favours it.
 
 Released: noisy marginals, the look and all pairs, each charged to the ledger; one row moves one
 cell of each by one, so their sensitivity is that of any marginal under both relations. What is
@@ -31,6 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -72,8 +74,9 @@ STRONGEST = 0.1
 """The part of the pairs looked at, the worst answered, that is left out: a few strong pairs are for
 the tree."""
 SMALLEST = 1e-300
-GAIN = 0.85
-"""The error after a hand-over is to be at most this part of the tree's."""
+GAIN = 0.9
+"""The error after a hand-over is to be at most this part of the tree's: noise in what a look says
+alone would make a difference where pairs can hardly be told from noise."""
 
 
 @dataclass(frozen=True)
@@ -174,16 +177,17 @@ class HandOver:
         if not remaining or self.start <= remaining:
             return False
         c = missed(model, self.looked)
-        fall = max(0.0, self.begun - c) * float(for_rounds.ratio(self.start - remaining))
-        if fall >= c:
+        if not c:
             return False
+        fallen = max(0.0, self.begun / c - 1)  # k s
+        further = float(for_rounds.ratio(self.start - remaining))
+        most = GAIN * self.pairs.error(c * (1 + fallen) / (1 + fallen * (1 + further)))
         noise = (self.pairs.sigmas(remaining, self.l2_squared) / model.total) ** 2
         handed = self.pairs.error(c, noise * self.pairs.freedom)
-        tree = GAIN * self.pairs.error(c - fall)
-        if math.hypot(handed, self._unfit) < tree and model is not self._asked:
+        if math.hypot(handed, self._unfit) < most and model is not self._asked:
             missing = missed_by_products(model, self.pairs.sets)
             self._asked, self._unfit = model, self.pairs.error(missing)
-        return math.hypot(handed, self._unfit) < tree
+        return math.hypot(handed, self._unfit) < most
 
     def measured(self, curator: Curator) -> tuple[Measurement, ...]:
         """All pairs, with all that is left."""
@@ -208,11 +212,21 @@ def watch(
 
 
 def missed(model: Model, looked: Sequence[Measurement]) -> float:
-    """c: the mean over pairs of the squared effect, in shares, that the model misses."""
+    """c: the mean over pairs of the squared effect, in shares, that the model misses.
+
+    Noise is taken off each, and so is, from the mean, what leaving out the largest takes off noise
+    that is about normal: else c would be too low, often 0, where noise is louder than effects.
+    """
     believed = model.marginals([m.query.columns for m in looked])
-    seen = []
+    seen, spread = [], []
     for m, table in zip(looked, believed, strict=True):
-        effect = centred(m.values - table)
-        seen.append(float((effect**2).sum()) - freedom(effect.shape) * m.sigma**2)
-    kept = sorted(seen)[: math.ceil((1 - STRONGEST) * len(seen))]
-    return max(0.0, float(np.mean(kept))) / model.total**2
+        effect, noise = centred(m.values - table), m.sigma**2
+        free = freedom(effect.shape) * noise
+        seen.append(float((effect**2).sum()) - free)
+        spread.append(math.sqrt(2 * noise * (free + 2 * max(0.0, seen[-1]))))
+    few = math.ceil((1 - STRONGEST) * len(seen))
+    kept = float(np.mean(sorted(seen)[:few]))
+    if few < len(seen):
+        part, normal = few / len(seen), NormalDist()
+        kept += float(np.mean(spread)) * normal.pdf(normal.inv_cdf(part)) / part
+    return max(0.0, kept) / model.total**2
