@@ -185,8 +185,8 @@ class Watch:
                 raise
 
         before = signal.signal(signal.SIGALRM, look)
-        signal.setitimer(signal.ITIMER_REAL, PERIOD_SECONDS, PERIOD_SECONDS)
         try:
+            signal.setitimer(signal.ITIMER_REAL, PERIOD_SECONDS, PERIOD_SECONDS)
             yield
         finally:
             rest()
