@@ -95,7 +95,7 @@ class Mst:
         pairs = columns * (columns - 1) // 2
         cells = (sum(task.domain.levels) ** 2 - sum(n**2 for n in task.domain.levels)) // 2
         # Every pair is scored again for each edge; benchmarks/plans.py.
-        seconds = 0.1 + pairs * (2e-5 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
+        seconds = 0.1 + pairs * (3.5e-6 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
         return forecast.graphical(
             items,
             task,

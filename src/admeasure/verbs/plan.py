@@ -166,6 +166,7 @@ def plan(
     last, left = certified.divide(task, left, share)
     likely = replace(task, domain=bought.likely_domain(schema, budget, rows))
     made = chosen.plan(likely, left, rows)
+    made = replace(made, seconds=made.seconds + certified.seconds(task, share, rows))
     check_scales((*items, *made.items, *last))
     if items or last:
         said = (*bought.foreseen(schema, budget, rows), *certified.foreseen(likely, last, rows))
