@@ -128,6 +128,16 @@ def test_a_spike_is_cut_off_and_leaves_the_others_to_be_seen() -> None:
     assert tops[1] < tops[2] < tops[0] < 60  # the floor is at 106
 
 
+def test_of_few_bars_those_that_hold_nearly_all_rows_are_drawn_whole() -> None:
+    """Three of eight: all there is to see."""
+    counts = [900.0, 10.0, 800.0, 20.0, 10.0, 5.0, 700.0, 5.0]
+    bins = [(f"b{i}", c, c, c) for i, c in enumerate(counts)]
+    root = drawn(charts.histogram(list(range(9)), bins, [], title="t"))
+    bars = [p.attrib["d"] for p in root.iter("path") if p.get("class") == "c-bar"]
+    tops = [float(re.findall(r"V([\d.]+)", bar)[0]) for bar in bars]
+    assert tops[0] < tops[2] < tops[6] < tops[3]
+
+
 @pytest.mark.parametrize("edges", [[-1.7e308, 0, 1, 1.7e308], [0, 5e-324, 1e300], [0, 1e-9, 1e9]])
 def test_bins_of_any_width_can_be_drawn(edges: list[float]) -> None:
     bins = [("b", 5.0, 0.0, 9.0)] * (len(edges) - 1)

@@ -251,6 +251,13 @@ def test_the_summary_names_what_can_be_told_and_what_cannot(private: Release) ->
     assert "No count" in summarise(nothing, "person").trust
 
 
+def test_the_summary_does_not_take_a_sample_of_a_workload_for_all_of_it(private: Release) -> None:
+    gathered = facts.gather(private)
+    assert "tables of the workload" in summarise(gathered, "person").safe
+    many = replace(gathered, marginals=20_708_500)
+    assert "tables drawn from the workload" in summarise(many, "person").safe
+
+
 def test_the_smallest_count_to_trust_is_that_of_tables_too(private: Release) -> None:
     """One interval of a pair is asked for as a user would ask for it."""
     gathered = facts.gather(private)
@@ -292,6 +299,11 @@ def test_the_workload_is_ranked_by_the_bounds_of_the_release(private: Release) -
     for r in ranked:
         assert r.error == pytest.approx(min(2.0, bounds[r.columns].error / private.rows))
     assert [r.error for r in ranked] == sorted((r.error for r in ranked), reverse=True)
+
+
+def test_weights_are_shown_where_they_differ(private: Release, page: str) -> None:
+    weights = {r.weight for r in facts.gather(private).ranked}
+    assert (">weight</th>" in page) == (len(weights) > 1)
 
 
 def test_a_long_workload_is_ranked_by_a_sample_that_does_not_follow_its_order() -> None:

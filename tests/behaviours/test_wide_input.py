@@ -11,8 +11,8 @@ import pytest
 
 from admeasure.domain import Domain
 from admeasure.errors import AdmeasureError, ResourceError, SchemaError
-from admeasure.limits import peak
-from admeasure.mechanisms import REGISTRY
+from admeasure.limits import Limits, peak, resident
+from admeasure.mechanisms import REGISTRY, build
 from admeasure.planning.mechanism import LearnsFromPublic
 from admeasure.privacy.book import Book
 from admeasure.request import ChargeTo
@@ -69,6 +69,26 @@ def test_a_plan_counts_what_reading_a_wide_file_takes() -> None:
     """2,000 columns of 5,000 rows took 1,571 MB to read, and independent holds next to nothing."""
     made = plan(of_width(2000), workload="all-2way", epsilon=1, rows=5000, mechanism="independent")
     assert 1571 / 2 < made.plan.megabytes < 1571 * 2
+
+
+def test_a_run_without_room_for_all_its_pairs_is_refused_and_not_charged(tmp_path: Path) -> None:
+    """124,750 pairs took 240 MB, and their cells 20; a run with less was charged a third."""
+    wide = of_width(500)
+    book = Book.create(tmp_path / "book.db", "toy", epsilon=10, delta=1e-6)
+    with pytest.raises(ResourceError, match=r"mst would take about .* Nothing is charged"):
+        fit(
+            {name: [0, 1] for name in wide.names},
+            wide,
+            workload="all-2way",
+            mechanism=build("mst"),
+            epsilon=1,
+            delta=1e-9,
+            out=tmp_path / "out",
+            charge_to=ChargeTo(tmp_path / "book.db", "toy"),
+            limits=Limits(megabytes=resident() + 150),
+        )
+    assert book.history("toy") == ()
+    assert list(tmp_path.glob("out*")) == []
 
 
 def test_a_million_whole_numbers_enter_by_bins_that_are_bought() -> None:

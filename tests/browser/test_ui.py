@@ -469,6 +469,7 @@ def test_numbers_of_a_wide_table_stand_on_one_line(open_tab: Open, server: Any, 
         b.scrollWidth <= b.clientWidth]; })"""
     )
     assert lines == [[1, True]] * 3
+    assert "to hold those looked at" in page.inner_text("#preview")
     page.click("#next")
     page.wait_for_url("**/budget")
     ready(page)

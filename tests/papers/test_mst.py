@@ -15,6 +15,7 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
+from admeasure.verbs.plan import plan
 from admeasure.workload import parse_workload
 
 
@@ -107,3 +108,10 @@ def test_a_single_column_gets_the_whole_budget():
     _, curator = run({"a": np.arange(100) % 3}, {"a": 3}, Fraction(1, 5))
     assert curator.ledger.remaining.rho == 0
     assert len(curator.ledger.charges) == 1
+
+
+def test_a_plan_of_hundreds_of_columns_says_about_the_time_that_they_take():
+    """300 columns of 3 levels and 20,000 rows took 46 CPU s, and 276 were said."""
+    schema = Schema.coded("wide", {f"c{i:03}": 3 for i in range(300)})
+    made = plan(schema, workload="all-2way", epsilon=1, mechanism="mst", rows=20_000).plan
+    assert 23 < made.seconds < 92

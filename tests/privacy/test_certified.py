@@ -149,6 +149,16 @@ def test_what_is_kept_back_is_what_the_plan_says_and_what_is_spent():
     assert "Mean error" in release.certificate.accuracy
 
 
+def test_a_plan_counts_the_time_that_errors_of_many_triples_take():
+    """16,384 of 100 columns took 35 of the 54 CPU seconds of a run on 50,000 rows."""
+    wide = Schema.coded("wide", {f"c{i:03}": 4 for i in range(100)})
+    with_it, without = (
+        plan(wide, workload="all-3way", epsilon=1, rows=50_000, certify=share).plan.seconds
+        for share in (0.05, 0)
+    )
+    assert with_it - without > 10
+
+
 def test_a_part_of_a_ledger_spends_of_the_whole_and_no_more_than_its_own():
     whole = Ledger(Fraction(1))
     part = whole.part(Fraction(1, 2))

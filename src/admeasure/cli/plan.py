@@ -96,6 +96,13 @@ def _expected(made: Plan, rows: int | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    if seconds < 1:
+    """
+    >>> [_seconds(s) for s in (1.2, 90, 600, 80_000)]
+    ['a second', '90 seconds', '10 minutes', '22 hours']
+    """
+    if seconds < 1.5:
         return "a second"
-    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    for unit, name in ((1, "seconds"), (60, "minutes")):
+        if seconds < 120 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 3600:.0f} hours"

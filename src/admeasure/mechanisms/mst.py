@@ -39,6 +39,9 @@ TREE, LARGEST = 15, 16
 beside the counts that a curator keeps if it has room."""
 EDGES, PAIRS = "choice of an edge, each", "two-way marginals, each"
 
+PAIR_BYTES = 1500
+"""Of each pair beside its cells: 124,750 of them took 240 MB in all."""
+
 
 @dataclass(frozen=True)
 class Mst:
@@ -72,6 +75,7 @@ class Mst:
         """The answers of all pairs at once, and the smallest model with one for each column."""
         pairs = self._pairs(task.domain)
         held = room.megabytes(task.domain, pairs, each=room.COUNTS)
+        held += len(pairs) * PAIR_BYTES / MEGABYTE
         if pairs:
             smallest, *others = sorted(task.domain.levels)
             for cells, times in ((smallest * sum(others), TREE), (smallest * others[-1], LARGEST)):
@@ -95,7 +99,7 @@ class Mst:
         pairs = columns * (columns - 1) // 2
         cells = (sum(task.domain.levels) ** 2 - sum(n**2 for n in task.domain.levels)) // 2
         # Every pair is scored again for each edge; benchmarks/plans.py.
-        seconds = 0.1 + pairs * (2e-5 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
+        seconds = 0.1 + pairs * (3.5e-6 * columns + 4e-9 * (rows or ASSUMED_ROWS)) + 9e-6 * cells
         return forecast.graphical(
             items,
             task,

@@ -54,8 +54,8 @@ KEPT_CELLS = 1 << 26
 what a cell of a model does."""
 LONG_SECONDS = 300
 MANY_PARENTS = (
-    "About {scored} sets of parents are scored. A smaller degree leaves fewer of them, and mst "
-    "takes seconds."
+    "About {scored} sets of parents are scored. A smaller degree leaves fewer of them, and "
+    "aim-plus takes less time."
 )
 
 

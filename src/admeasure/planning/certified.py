@@ -17,7 +17,7 @@ from admeasure.errors import ResourceError, UsageError
 from admeasure.families.answers import AnswersModel
 from admeasure.measurement import NoisyErrors, mean_factor
 from admeasure.planning import room
-from admeasure.planning.division import Item, Task
+from admeasure.planning.division import ASSUMED_ROWS, Item, Task
 from admeasure.planning.mechanism import Mechanism, Outcome
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
@@ -25,6 +25,9 @@ from admeasure.privacy.scores.score import rounding
 from admeasure.privacy.workload_errors import WorkloadErrors
 
 NONE = Fraction(0)
+PAIR_SECONDS, SECONDS, ROW_SECONDS = 1.5e-5, 1e-4, 1.5e-8
+"""To count and to answer a marginal of two columns; one of more, and for each row of the table:
+models of more rows are larger (docs/measurements/scale.md)."""
 SILENT = "nothing of single marginals, any error of which lies within its noise"
 NOTHING = (
     "The accuracy certificate will state nothing: any error of a table of this size lies within "
@@ -68,6 +71,13 @@ def needs(task: Task, share: Fraction) -> float:
     """Megabytes: exact counts and the model's answers, some marginals at a time."""
     marginals = task.workload.marginals() if share else ()
     return room.megabytes(task.domain, marginals, each=0, largest=32)
+
+
+def seconds(task: Task, share: Fraction, rows: int | None) -> float:
+    """What a run takes longer."""
+    larger = SECONDS + ROW_SECONDS * (rows or ASSUMED_ROWS)
+    marginals = task.workload.marginals() if share else ()
+    return sum(PAIR_SECONDS if len(columns) <= 2 else larger for columns in marginals)
 
 
 def divide(task: Task, budget: Cost, share: Fraction) -> tuple[tuple[Item, ...], Cost]:

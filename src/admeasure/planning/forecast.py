@@ -31,16 +31,15 @@ GROWTH = 20
 @dataclass(frozen=True)
 class Rates:
     """Seconds to start with, for each candidate and for each megabyte that a model can reach; how
-    many times that the memory is; seconds for each round, and for each column and megabyte of what
-    is not drowned by noise, where these are known; megabytes for each candidate beside its
-    tables."""
+    many times that the memory is; seconds of each likely round (`FILLED`); of how many columns
+    candidates are that are answered one by one; megabytes for each candidate beside its tables."""
 
     start: float
     candidate: float
     megabyte: float
     memory: float
     each_round: float = 0.0
-    column: float = 0.0
+    one_by_one: int = 1
     held: float = 0.0
 
 
@@ -48,10 +47,13 @@ ONE_A_ROUND = Rates(0.1, 0.0015, 0.15, 10)
 """Of `aim` and whoever chooses one marginal a round and fits anew."""
 FEW_FITS = Rates(0.1, 0.0015, 0.01, 5)
 """Of `mwem-pgm`, which chooses in few rounds."""
-PLUS = Rates(0.2, 0.001, 0.0, 10, each_round=0.03, column=0.006)
-"""Of `aim-plus`, which stops sooner."""
+PLUS = Rates(0.15, 0.0015, 0.0, 6, each_round=1.6e-4, one_by_one=3)
+"""Of `aim-plus`, which stops sooner and answers all pairs at once."""
+FILLED = 0.65
+"""A round takes the longer, the more cells noise leaves audible: this power of their number."""
 BATCHES = Rates(0.0, 0.0, 0.0, 25, held=0.004)
 """Of `aim-plus` where it chooses several marginals a round; the time is `seconds_of_batches`."""
+DENSE = " Where most columns depend on each other it may take ten times as long."
 WIDE = 512
 """Of more columns each candidate takes the longer, the longer the ways through a tree are."""
 BYTES_PER_WAY = 300
@@ -83,25 +85,28 @@ def graphical(
     error = noise_error(domain, workload.marginals(), sigma_last, rows) if rows else None
     reach = expected_megabytes(domain, rows, sigma_last, max_megabytes)
     megabytes = process_megabytes(domain, rows)
-    looked = len(workload.candidates()) if seconds is None or cells is None else 0
+    candidates = workload.candidates() if seconds is None or cells is None else ()
     if cells is None:
         drowned = HOPELESS * audible_cells(rows, sigma_last)
         worth = (n for n in map(domain.cells, workload.closure()) if n <= max(drowned, LEAST_CELLS))
         # Exact counts beyond what a curator keeps are counted again, and not held.
         megabytes += min(sum(worth) * 24 / MEGABYTE, KEPT_MEGABYTES) + rates.memory * reach
-        megabytes += rates.held * looked
+        megabytes += rates.held * len(candidates)
         megabytes += BYTES_PER_WAY * max(0, len(domain) - WIDE) ** 2 / MEGABYTE
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
+    of_rounds = seconds is None
     if seconds is None:
+        looked = sum(len(columns) >= rates.one_by_one for columns in candidates)
         seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
-        seconds += rates.each_round * likely_rounds(domain, rows, sigma_last)
-        seconds += rates.column * len(domain) * reach * (1 - (error or 0.0) / 2)
+        filled: float = audible_cells(rows, sigma_last) ** FILLED
+        seconds += rates.each_round * likely_rounds(domain, rows, sigma_last) * filled
         seconds *= max(1.0, len(domain) / WIDE) ** 2
     notes = (
         "The expected error is what noise alone would cause; correlations that are not measured "
         "add to it, and marginals with many cells are usually answered from smaller ones.",
-        "Memory and time are rough: half as much, or twice, is common.",
+        "Memory and time are rough: half as much, or twice, is common."
+        + (DENSE if of_rounds else ""),
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
 

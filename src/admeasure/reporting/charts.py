@@ -19,7 +19,7 @@ LABEL_LENGTH = 22
 """Characters of a name inside a drawing; the full name is in its tooltip."""
 TIP_LENGTH = 60
 """Characters of a name in the tooltip of a pair."""
-SPIKES = 3
+SPIKES, BARS_A_SPIKE = 3, 8
 PALEST = 0.08
 """The shade of no dependence at all: a square can be seen to be there."""
 
@@ -83,7 +83,7 @@ def histogram(
     """Bars on a real axis, by their area, with whiskers; `bins` are words, count, low and high.
 
     A bar too narrow to be seen is drawn as a line. Up to `SPIKES` bars that tower over the others
-    are cut off, with a mark: a spike at one value would flatten all the rest.
+    (one, of few bars) are cut off, with a mark: a spike at one value would flatten all the rest.
     """
     width, height, top = 380.0, 96.0, 10.0
     begin = edges[0] / 4
@@ -91,7 +91,8 @@ def histogram(
     span = edges[-1]
     widths = [max((b - a) / span, 1e-12) for a, b in pairwise(edges)]
     tall = [value / w for (_, value, _, _), w in zip(bins, widths, strict=True)]
-    highest = sorted(tall, reverse=True)[: SPIKES + 1]
+    spikes = min(SPIKES, max(1, len(tall) // BARS_A_SPIKE))
+    highest = sorted(tall, reverse=True)[: spikes + 1]
     towering = (b for a, b in pairwise(highest) if a > 4 * b > 0)
     highest_whole = min(towering, default=highest[0])
     ends = (

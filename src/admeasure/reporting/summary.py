@@ -41,12 +41,13 @@ class Summary:
 def summarise(facts: Facts, unit: str) -> Summary:
     grades = facts.grades
     tables, known = len(facts.ranked), len(grades["good"]) + len(grades["fair"])
+    whose = "of" if tables == facts.marginals else "drawn from"
     told = [c for c in facts.columns if c.grade != "poor"]
     columns = len(told) + len(facts.more_columns)
     answered = columns + len(facts.columns) - len(told)
     if known or columns:
         safe = (
-            f"counts and shares in {known:,} of {tables:,} tables of the workload and of "
+            f"counts and shares in {known:,} of {tables:,} tables {whose} the workload and of "
             f"{columns:,} of {answered:,} single columns, each within its interval"
             f"{_such_as(_best(grades['good'] or grades['fair']))}."
         )

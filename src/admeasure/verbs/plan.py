@@ -37,17 +37,17 @@ TOO_NOISY = (
 )
 TOO_LARGE = (
     "This machine has less memory than that at present: here, fit would refuse. Fewer columns, "
-    "pairs in place of triples, coarser bins or another mechanism (mst, independent) take less."
+    "pairs in place of triples, coarser bins or a simpler mechanism (independent) take less."
 )
 MAY_NOT_FIT = (
     "That is more memory than this machine has at present: here the run may end without a release. "
-    "Fewer columns, pairs in place of triples, coarser bins, a smaller max-megabytes or another "
-    "mechanism (mst, independent) take less."
+    "Fewer columns, pairs in place of triples, coarser bins, a smaller max-megabytes or a simpler "
+    "mechanism (independent) take less."
 )
 LONG_SECONDS = 3600
 TOO_LONG = (
     "That is more than an hour. Fewer columns, pairs in place of triples, coarser bins or another "
-    "mechanism (aim-plus, mst, independent) take less."
+    "mechanism (aim-plus, independent) take less."
 )
 WARNINGS = frozenset((TOO_NOISY, TOO_LARGE, MAY_NOT_FIT, TOO_LONG, certified.NOTHING))
 """Notes that a run would hardly be worth starting with, each with what would help."""
@@ -166,6 +166,7 @@ def plan(
     last, left = certified.divide(task, left, share)
     likely = replace(task, domain=bought.likely_domain(schema, budget, rows))
     made = chosen.plan(likely, left, rows)
+    made = replace(made, seconds=made.seconds + certified.seconds(task, share, rows))
     check_scales((*items, *made.items, *last))
     if items or last:
         said = (*bought.foreseen(schema, budget, rows), *certified.foreseen(likely, last, rows))

@@ -156,14 +156,14 @@ def _previewed(
 ) -> Json:
     domain = schema.domain
     sizes = sorted(((domain.cells(c), c) for c in workload.marginals()), reverse=True)
-    cells = sum(size for size, _ in sizes) * workload.asked / len(sizes)
+    looked_at = sum(size for size, _ in sizes)
     text = workload_text(given) or str(table.workload_path)
     return {
         "queries": workload.asked if workload.rule else len(workload),
         "marginals": workload.asked,
-        "cells": cells,
+        "cells": looked_at * workload.asked / len(sizes),
         "looked_at": workload.looked_at,
-        "megabytes": cells * 8 / 2**20,
+        "megabytes": looked_at * 8 / 2**20,
         "largest": [{"columns": list(c), "cells": size} for size, c in sizes[:LARGEST_SHOWN]],
         "unnamed": [c for c in schema.names if c not in workload.columns],
         "code": code.for_workload(table, text),

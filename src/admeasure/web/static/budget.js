@@ -120,7 +120,8 @@ const plan = later(planNow);
 
 function duration(seconds) {
   if (seconds < 2) return "a second or two";
-  return seconds < 120 ? `${Math.round(seconds)} seconds` : `${Math.round(seconds / 60)} minutes`;
+  if (seconds < 120) return `${Math.round(seconds)} seconds`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`;
 }
 
 function show(found, asked) {

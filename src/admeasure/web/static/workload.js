@@ -102,7 +102,7 @@ function show(found) {
   $("#toml").textContent = found.toml ?? "";
   const largest = table([{ text: "largest tables" }, { text: "cells", number: true }], found.largest.map((l) => [l.columns.join(" × "), whole(l.cells)]));
   const tiles = make("div", { class: "tiles" },
-    ...[[large(found.marginals), "tables of counts"], [large(found.cells), "cells in all"], [memory(found.megabytes), "to hold them once"]].map(
+    ...[[large(found.marginals), "tables of counts"], [large(found.cells), "cells in all"], [memory(found.megabytes), `to hold ${found.looked_at ? "those looked at" : "them once"}`]].map(
       ([number, words]) => make("div", { class: "tile" }, make("b", {}, number), words)));
   const parts = [tiles, scrolled("Largest tables", largest)];
   if (found.looked_at) parts.push(make("p", { class: "help" }, found.looked_at));
