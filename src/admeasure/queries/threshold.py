@@ -93,11 +93,7 @@ class ThresholdCell(Conditions):
     codes: tuple[int, ...]
 
     def __init__(self, columns: Iterable[str], at_least: int, codes: Sequence[int]) -> None:
-        names, (arranged,) = arrange(columns, codes)
-        object.__setattr__(self, "columns", names)
-        object.__setattr__(self, "at_least", index(at_least))
-        object.__setattr__(self, "codes", tuple(index(code) for code in arranged))
-        check_at_least(self.at_least, len(self.columns))
+        self._arrange(columns, codes, index, at_least)
 
     def __str__(self) -> str:
         met = conditions(self.columns, self.requirement[0])
@@ -122,11 +118,7 @@ class AtLeast(Conditions):
     def __init__(
         self, columns: Iterable[str], codes: Sequence[Iterable[int]], at_least: int
     ) -> None:
-        names, (arranged,) = arrange(columns, codes)
-        object.__setattr__(self, "columns", names)
-        object.__setattr__(self, "codes", tuple(level_set(levels) for levels in arranged))
-        object.__setattr__(self, "at_least", index(at_least))
-        check_at_least(self.at_least, len(self.columns))
+        self._arrange(columns, codes, level_set, at_least)
 
     def __str__(self) -> str:
         return f"count where at least {self.at_least} of {conditions(self.columns, self.codes)}"
