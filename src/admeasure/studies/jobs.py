@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from admeasure.studies import STAMP
-from admeasure.studies.budgets import Conversion, Delta
+from admeasure.studies.budgets import Conversion, StatedDelta
 from admeasure.studies.lines import JsonObject
 
-Judged = Literal["answers", "rows"]
+JudgedOn = Literal["answers", "rows"]
 MEASURES = ("workload_error", "max_error", "mean_error", "rmse")
 COSTS = ("seconds", "cpu_seconds", "peak_megabytes")
 
@@ -49,9 +49,9 @@ class Job:
     options: dict[str, Any]
     """all its options"""
     epsilon: float
-    delta: Delta
+    delta: StatedDelta
     seed: int
-    judge: Judged
+    judge: JudgedOn
     hashes: dict[str, str]
     place: Place
     conversion: Conversion = "tight"

@@ -18,7 +18,7 @@ from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.studies import STAMP
 from admeasure.studies.budgets import delta_for, stated
-from admeasure.studies.jobs import MEASURES, Job, Judged, code_version, digest
+from admeasure.studies.jobs import MEASURES, Job, JudgedOn, code_version, digest
 from admeasure.studies.lines import JsonObject
 from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
@@ -163,7 +163,7 @@ def run_job(record: JsonObject) -> JsonObject:
     }
 
 
-def _rows(release: Release, job: Job) -> tuple[Any, Judged]:
+def _rows(release: Release, job: Job) -> tuple[Any, JudgedOn]:
     """Counts of as many synthetic rows as the release believes the table has; the model's answers
     where it has no rows, as the papers judge baselines of answers beside the others."""
     from admeasure.verbs.evaluate import counts_of_rows

@@ -41,7 +41,7 @@ from admeasure.sources.files.sql import (
 )
 from admeasure.sources.files.tables import MOST_LINE, Location, layout
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import BLOCK, Texts, absent_texts, check_storage, sought_text
+from admeasure.sources.texts import BLOCK, TextsOf, absent_texts, check_storage, sought_text
 from admeasure.sparse import TextCounts
 
 
@@ -122,7 +122,7 @@ class FileTable:
         """The table's parts, with the schema's differences as columns of them."""
         return [with_differences(part, self.schema) for part in layout(connection, self.location)]
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         with self.connection() as connection:
             parts = layout(connection, self.location)
         for name in columns:

@@ -46,7 +46,7 @@ from admeasure.sources.spark.task import (
 )
 from admeasure.sources.spark.texts import held_texts, storage_of
 from admeasure.sources.spark.values import ShippedColumns
-from admeasure.sources.texts import Texts, check_storage
+from admeasure.sources.texts import TextsOf, check_storage
 from admeasure.sparse import SparseCounts, TextCounts
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class SparkSource:
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
         return in_order(found, asked)
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)
 
     def _scan(
@@ -251,7 +251,7 @@ class _Table:
             self._kept = self._read(names).mapInArrow(keep, KEPT_FIELDS).persist()
         return self._kept
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         place = {name: self._names.index(name) for name in columns}
         for name in columns:
             check_storage(self.schema.column(name), storage_of(self._types[place[name]]))

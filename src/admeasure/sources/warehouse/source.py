@@ -37,7 +37,7 @@ from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import SOUGHT, Texts, check_storage, in_blocks
+from admeasure.sources.texts import SOUGHT, TextsOf, check_storage, in_blocks
 from admeasure.sources.warehouse.address import parse
 from admeasure.sources.warehouse.query import NOWHERE, NotComparable, WarehouseTable
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
@@ -284,7 +284,7 @@ class WarehouseSource:
         found[()] = _nothing_but_rows(self._rows)
         return [_in_order_asked(found[canonical(m)], m) for m in marginals]
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         database = self._database
         if not isinstance(database, GivesTexts):
             raise UsageError(f"{SOUGHT} are found in PostgreSQL, and in no other warehouse.")
