@@ -71,7 +71,9 @@ class Cell(Conditions):
     codes: tuple[int, ...]
 
     def __init__(self, columns: Iterable[str], codes: Sequence[int]) -> None:
-        self._arrange(columns, codes, index)
+        names, (arranged,) = arrange(columns, codes)
+        object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "codes", tuple(index(code) for code in arranged))
 
     def __str__(self) -> str:
         return f"count where {conditions(self.columns, self.requirement[0])}"
@@ -100,7 +102,9 @@ class Where(Conditions):
     codes: tuple[tuple[int, ...], ...]
 
     def __init__(self, columns: Iterable[str], codes: Sequence[Iterable[int]]) -> None:
-        self._arrange(columns, codes, level_set)
+        names, (arranged,) = arrange(columns, codes)
+        object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "codes", tuple(level_set(levels) for levels in arranged))
 
     def __str__(self) -> str:
         return f"count where {conditions(self.columns, self.codes)}"

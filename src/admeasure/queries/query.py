@@ -8,7 +8,7 @@ how far one person can move the answer. Nothing here reads a table.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import index, lt
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -20,9 +20,6 @@ from admeasure.queries.sensitivity import Sensitivity, of_one_count
 from admeasure.unit import Unit
 
 T = TypeVar("T")
-
-LISTED = 12
-"""Names that a message lists."""
 
 
 @runtime_checkable
@@ -102,22 +99,6 @@ class Conditions(OneCount):
     """What counts of the rows that meet conditions, one on each column, share."""
 
     columns: Columns
-
-    def _arrange(
-        self,
-        columns: Iterable[str],
-        codes: Sequence[Any],
-        read: Callable[[Any], Any],
-        at_least: int | None = None,
-    ) -> None:
-        """Set the fields, in the one order of columns; `read` makes of what is given for a column
-        its code or codes."""
-        names, (arranged,) = arrange(columns, codes)
-        object.__setattr__(self, "columns", names)
-        object.__setattr__(self, "codes", tuple(map(read, arranged)))
-        if at_least is not None:
-            object.__setattr__(self, "at_least", index(at_least))
-            check_at_least(index(at_least), len(names))
 
     @property
     def requirement(self) -> tuple[Sequence[Sequence[int]], int]:
@@ -219,15 +200,15 @@ def unknown_column(column: str, known: Sequence[str]) -> str:
     return f"There is no column {column!r} in the schema. {suggest(column, known)}"
 
 
-def suggest(name: str, known: Sequence[str]) -> str:
+def suggest(name: str, known: Sequence[str], *, most: int = 12) -> str:
     """The nearest known names, or all of them where none is near."""
     # Case is what people get wrong most, and difflib counts it as a whole wrong letter.
     folded = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(folded[key]) for key in near)}?"
-    shown = ", ".join(repr(other) for other in known[:LISTED])
-    return f"It has {shown}{', …' if len(known) > LISTED else ''}." if known else "It has none."
+    shown = ", ".join(repr(other) for other in known[:most])
+    return f"It has {shown}{', …' if len(known) > most else ''}." if known else "It has none."
 
 
 def as_counts(counts: np.ndarray, axes: int) -> np.ndarray:

@@ -93,7 +93,11 @@ class ThresholdCell(Conditions):
     codes: tuple[int, ...]
 
     def __init__(self, columns: Iterable[str], at_least: int, codes: Sequence[int]) -> None:
-        self._arrange(columns, codes, index, at_least)
+        names, (arranged,) = arrange(columns, codes)
+        object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "at_least", index(at_least))
+        object.__setattr__(self, "codes", tuple(index(code) for code in arranged))
+        check_at_least(self.at_least, len(self.columns))
 
     def __str__(self) -> str:
         met = conditions(self.columns, self.requirement[0])
@@ -118,7 +122,11 @@ class AtLeast(Conditions):
     def __init__(
         self, columns: Iterable[str], codes: Sequence[Iterable[int]], at_least: int
     ) -> None:
-        self._arrange(columns, codes, level_set, at_least)
+        names, (arranged,) = arrange(columns, codes)
+        object.__setattr__(self, "columns", names)
+        object.__setattr__(self, "codes", tuple(level_set(levels) for levels in arranged))
+        object.__setattr__(self, "at_least", index(at_least))
+        check_at_least(self.at_least, len(self.columns))
 
     def __str__(self) -> str:
         return f"count where at least {self.at_least} of {conditions(self.columns, self.codes)}"
