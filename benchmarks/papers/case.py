@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from admeasure.studies.budgets import Conversion, Delta, delta_for, stated
+from admeasure.studies.budgets import Conversion, StatedDelta, delta_for, stated
 from common import Record, cpu_seconds, peak_megabytes
 from papers import judges
 from papers.tables import table_of
@@ -39,7 +39,7 @@ class Case:
     seed: int = 0
     options: tuple[tuple[str, str], ...] = ()
     neighbours: Literal["add-remove", "replace"] = "add-remove"
-    delta: Delta = 1e-9
+    delta: StatedDelta = 1e-9
     conversion: Conversion = "tight"
     public: str | None = None
     judge: Judge = "answers"

@@ -89,7 +89,7 @@ def room_in_addresses() -> float:
 
 def _left(limit: str, held: str) -> float:
     soft, _ = resource.getrlimit(getattr(resource, limit))
-    now = _status_bytes(held)
+    now = status_bytes(held)
     if soft == resource.RLIM_INFINITY or now is None:
         return math.inf
     return (soft - now) / MEGABYTE
@@ -107,7 +107,7 @@ def resident(child: int | None = None) -> float:
 
 def peak() -> float:
     """The most memory that the process ever held, in MB."""
-    held = _status_bytes("VmHWM")  # what the process had that started this one does not count
+    held = status_bytes("VmHWM")  # what the process had that started this one does not count
     if held is not None:
         return held / MEGABYTE
     unit = MEGABYTE if sys.platform == "darwin" else 2**10
@@ -200,7 +200,7 @@ def _at_most(megabytes: float) -> Iterator[None]:
     files and libraries do not count, and where no library is loaded that ends the process if it is
     refused.
     """
-    data = _status_bytes("VmData") if sys.platform == "linux" else None
+    data = status_bytes("VmData") if sys.platform == "linux" else None
     if data is None or any(name in sys.modules for name in FRAIL):
         yield
         return
@@ -216,7 +216,7 @@ def _at_most(megabytes: float) -> Iterator[None]:
         threading.stack_size(stack)
 
 
-def _status_bytes(name: str) -> int | None:
+def status_bytes(name: str) -> int | None:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))

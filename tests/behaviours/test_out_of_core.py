@@ -27,7 +27,6 @@ from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Marginal
 from admeasure.schema import Schema
 from admeasure.sources.count import Counter
-from admeasure.sources.files import cache as cache_module
 from admeasure.sources.files.cache import CodeFile
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.files.table import FileTable
@@ -285,14 +284,11 @@ def test_a_folder_that_will_not_do_is_refused_before_the_table_is_read(table, sc
     assert list((tmp_path / "real").iterdir()) == []
 
 
-def test_codes_of_two_bytes_and_segments_of_any_length_come_back_as_they_were(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(cache_module, "SEGMENT_ROWS", 10)
+def test_codes_of_two_bytes_and_segments_of_any_length_come_back_as_they_were(tmp_path):
     rng = np.random.default_rng(1)
     types = {"a": np.dtype(np.uint16), "b": np.dtype(np.uint8)}
     whole = {n: rng.integers(0, 256**t.itemsize, 57).astype(t) for n, t in types.items()}
-    file = CodeFile(tmp_path, types)
+    file = CodeFile(tmp_path, types, segment_rows=10)
     for start, stop in itertools.pairwise([0, 3, 3, 9, 31, 56, 57]):
         file.append({name: codes[start:stop] for name, codes in whole.items()})
     file.finish()

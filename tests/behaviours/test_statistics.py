@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import admeasure
 from admeasure.bounds import Answer
-from admeasure.bounds.found import Kind
+from admeasure.bounds.found import IntervalKind
 from admeasure.cli.app import app
 from admeasure.errors import SchemaError, UsageError, WorkloadError
 from admeasure.release.statistics import answer_statistic
@@ -59,7 +59,7 @@ class Known:
     codes: dict[str, np.ndarray]
     slack: Any
     inside: dict[str, Inside] = field(default_factory=dict)
-    kind: Kind = "supported"
+    kind: IntervalKind = "supported"
 
     @property
     def model(self) -> Known:
@@ -321,7 +321,7 @@ def test_a_wrong_statistic_in_a_file_is_refused(query, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", get_args(IntervalKind))
 @pytest.mark.parametrize("asked", [{"mean": "x"}, {"sum": "x"}, {"median": "x"}])
 def test_a_statistic_is_as_well_known_as_the_counts_that_it_rests_on(kind, asked):
     schema = schema_of("bins")

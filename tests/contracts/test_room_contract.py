@@ -203,10 +203,10 @@ def test_a_limit_of_memory_is_held_against_what_a_run_needs() -> None:
 
 LIMITED = """
 import resource, sys
-from admeasure.limits import _status_bytes
+from admeasure.limits import status_bytes
 from admeasure.cli.run import run
 import admeasure.verbs.fit
-room = _status_bytes("VmSize") + int(sys.argv[1]) * 2**20
+room = status_bytes("VmSize") + int(sys.argv[1]) * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (room, room))
 sys.exit(run(sys.argv[2:]))
 """

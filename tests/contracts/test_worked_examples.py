@@ -1,8 +1,8 @@
 """The worked examples of CONTRIBUTING.md, run as they stand there.
 
-A kind of query, a mechanism, a source and a column type that the package does not know are added by
-their own files and their lines in the registries. What everything else makes of them is compared
-with sums written out over the rows.
+A kind of query, a mechanism, a verb, a chart, a source and a column type that the package does not
+know are added by their own files and their lines in the registries. What everything else makes of
+them is compared with sums written out over the rows.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import csv
 import datetime
 import itertools
 import json
+import math
 import random
 import re
 import sqlite3
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +28,7 @@ import admeasure
 from admeasure.errors import WorkloadError
 from admeasure.mechanisms import REGISTRY
 from admeasure.queries import Marginal, record
+from admeasure.reporting import charts, html
 from admeasure.schema import Privacy, Schema, Table
 from admeasure.sources import kinds
 from admeasure.sources.address import printable
@@ -43,22 +46,24 @@ WORKLOAD = '[[cumulated]]\ncolumns = ["a", "b"]\n\n[[marginal]]\ncolumns = ["a"]
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 
-def example(number: int) -> ModuleType:
-    """A code block of CONTRIBUTING.md as a module."""
+def example(holds: str, **known: object) -> ModuleType:
+    """The code block of CONTRIBUTING.md that holds this, as a module that knows these names too."""
     blocks = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
-    module = sys.modules[f"example_{number}"] = ModuleType(f"example_{number}")
-    place = f"CONTRIBUTING.md, block {number + 1}"
-    exec(compile(blocks[number], place, "exec", dont_inherit=True), vars(module))
+    (block,) = [block for block in blocks if holds in block]
+    name = f"example_{holds.split()[-1]}"
+    module = sys.modules[name] = ModuleType(name)
+    vars(module).update(known)
+    exec(compile(block, f"CONTRIBUTING.md, {holds}", "exec", dont_inherit=True), vars(module))
     return module
 
 
-Cumulated = example(1).Cumulated
+Cumulated = example("class Cumulated").Cumulated
 
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch) -> None:
     """The lines that the examples add."""
-    monkeypatch.setitem(sys.modules, "admeasure.mechanisms.chain", example(0))
+    monkeypatch.setitem(sys.modules, "admeasure.mechanisms.chain", example("class Chain"))
     monkeypatch.setitem(REGISTRY.homes, "chain", "chain.Chain")
     monkeypatch.setitem(record._KINDS, "cumulated", (Cumulated, ("columns",)))
     monkeypatch.setitem(record._NAMES, Cumulated, "cumulated")
@@ -152,10 +157,43 @@ def test_the_new_mechanism_spends_what_it_planned(table, capsys):
     assert spent.rho_spent == pytest.approx(spent.rho)
 
 
+def test_a_new_verb_is_in_the_help_and_prints_what_its_function_gives(table, monkeypatch, capsys):
+    from admeasure.cli.app import VERBS
+    from admeasure.cli.run import run
+
+    verb = example("-> dict[str, int]")
+    monkeypatch.setitem(sys.modules, "admeasure.verbs.columns", verb)
+    monkeypatch.setitem(sys.modules, "admeasure.cli.columns", example("release: ReleasePath, *"))
+    monkeypatch.setitem(VERBS.homes, "columns", "columns.columns")
+    out = table.with_name("release")
+    fit(table, "independent", out)
+    capsys.readouterr()
+    assert run(["columns", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == LEVELS == verb.columns(out)
+    assert run(["columns", str(out)]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()][-1] == ["b", "4"]
+    assert run(["--help"]) == 0
+    assert "How many levels each column has." in capsys.readouterr().out
+
+
+def test_a_new_chart_is_drawn_by_a_template_and_its_names_are_text(monkeypatch):
+    dot_line = example("def dot_line", **vars(charts)).dot_line
+    templates = html.environment("admeasure.reporting")
+    monkeypatch.setitem(templates.globals, "dot_line", dot_line)
+    hostile = "<script>alert(1)</script>"
+    dots = [charts.Dot(x, 0, hostile) for x in (0.0, 1.0, 2.0, math.nan)]
+    drawn = templates.from_string("{{ dot_line(dots, title=title) }}").render(dots=dots, title="a")
+    root = ElementTree.fromstring(drawn)
+    assert [title.text for title in root.iter("title")] == [
+        f"{hostile}: {x}" for x in ("0", "1", "2", "nan")
+    ]
+    assert [float(dot.attrib["cx"]) for dot in root.iter("circle")] == [8, 150, 292, 8]
+
+
 @pytest.fixture
 def sqlite(rows, tmp_path, monkeypatch) -> str:
     """An address of the rows in SQLite, with the line that the example adds."""
-    kind = example(2).SQLITE
+    kind = example("class _Sqlite").SQLITE
     monkeypatch.setattr(kinds, "KINDS", (kind, *kinds.KINDS))
     monkeypatch.setitem(kinds.SCHEMES, "sqlite", kind.schemes[0])
     with sqlite3.connect(tmp_path / "rows.sqlite") as database:
@@ -181,7 +219,7 @@ def test_a_new_source_is_opened_checked_drafted_from_and_shown(sqlite, rows):
 
 def test_a_new_column_type_has_the_same_levels_in_memory_and_in_files(tmp_path):
     listed = datetime.date(1992, 2, 2)
-    column = example(3).YearColumn(
+    column = example("class YearColumn").YearColumn(
         name="born",
         type="year",
         first=1990,

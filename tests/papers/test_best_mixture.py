@@ -67,9 +67,10 @@ def brute_force(records: dict[str, np.ndarray], private: dict[str, np.ndarray]) 
     return float(found.fun)
 
 
-def game_of(public: PublicTable, private: dict[str, np.ndarray]) -> Game:
+def game_of(public: PublicTable, private: dict[str, np.ndarray], **limit: int) -> Game:
     n = len(private["a"])
-    return Game(public.start(1.0), QUERIES, [answers_of(private, q) / n for q in QUERIES])
+    answers = [answers_of(private, q) / n for q in QUERIES]
+    return Game(public.start(1.0), QUERIES, answers, **limit)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -87,25 +88,22 @@ def test_all_solvers_find_what_a_dense_linear_program_finds(seed: int) -> None:
         assert found.lower - 1e-9 <= expected <= found.error + 1e-9
 
 
-def test_products_are_the_same_with_the_matrix_and_without(monkeypatch) -> None:
+def test_products_are_the_same_with_the_matrix_and_without() -> None:
     rng = np.random.default_rng(4)
     private, public = random_rows(rng, 50), PublicTable.from_codes(random_rows(rng, 20), DOMAIN)
     kept = game_of(public, private)
-    monkeypatch.setattr("admeasure.families.mixture.EXACT_ENTRIES", 0)
-    counted = game_of(public, private)
+    counted = game_of(public, private, exact_entries=0)
     mu, v = rng.random(public.records), rng.normal(size=kept.answers.size) * kept.seen
     assert np.allclose(kept.product(mu), counted.product(mu), atol=1e-12)
     assert np.allclose(kept.transposed(v), counted.transposed(v), atol=1e-12)
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_method_that_is_stopped_hands_its_bounds_to_the_next(kept, monkeypatch) -> None:
+def test_a_method_that_is_stopped_hands_its_bounds_to_the_next(kept) -> None:
     rng = np.random.default_rng(5)
     private, public = random_rows(rng, 200), PublicTable.from_codes(random_rows(rng, 9), DOMAIN)
     game = game_of(public, private)
-    monkeypatch.setattr("admeasure.families.mixture.MOST_LEVELS", 1)
-    monkeypatch.setattr("admeasure.families.mixture.LEVEL_STEPS", 3)
-    known = by_levels(game, 1e-4) if kept else None
+    known = by_levels(game, 1e-4, rounds=1, steps=3) if kept else None
     found = first_order(game, 1e-3, known=known)
     assert found.gap <= 1e-3
     assert found.lower - 1e-9 <= brute_force(dict(public.codes), private) <= found.error + 1e-9

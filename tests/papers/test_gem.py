@@ -20,7 +20,7 @@ from admeasure.mechanisms.independent import Independent
 from admeasure.parts.course import share_of
 from admeasure.planning.division import Task
 from admeasure.privacy.convert import rho_of
-from admeasure.privacy.journal import Progress
+from admeasure.privacy.journal import TrainingProgress
 from admeasure.public import PublicTable
 from admeasure.queries import Cell, Marginal, Threshold, WorkloadQuery
 from admeasure.release import Release
@@ -163,7 +163,7 @@ def test_thresholds_take_part() -> None:
 
 
 def test_every_round_is_shown_as_it_ends_and_the_curve_is_kept(tmp_path: Path) -> None:
-    shown: list[Progress] = []
+    shown: list[TrainingProgress] = []
     release = run(Gem(**QUICK), watchers=(shown.append,), out=tmp_path / "release")
     assert [p.round for p in shown] == list(range(1, int(release.facts["rounds"]) + 1))
     model = Release.load(tmp_path / "release").model

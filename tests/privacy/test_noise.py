@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from admeasure.privacy import samplers
+from admeasure.privacy.bits import SeededBits
 from admeasure.privacy.noise import ExactNoise, SeededNoise
+from races import raced
 
 ALARM = 1e-6
 UNSEEDED_ALARM = 1e-9
@@ -127,21 +128,18 @@ def test_successive_draws_are_uncorrelated():
 
 @pytest.mark.parametrize("block", [2, 8192])
 @pytest.mark.parametrize("step", [Fraction(0), Fraction(1, 3), Fraction(5, 2)])
-def test_the_exponential_choice_has_its_exact_probabilities(monkeypatch, block, step):
+def test_the_exponential_choice_has_its_exact_probabilities(block, step):
     """False alarm 1e-6 a case; small blocks exercise the merging of blocks."""
-    monkeypatch.setattr(samplers, "BLOCK", block)
-    scores = [0, 3, -2, 5, 5, 1]
-    noise = SeededNoise(18)
-    counts = Counter(noise.exponential_choice(scores, step) for _ in range(10_000))
+    scores, bits = [0, 3, -2, 5, 5, 1], SeededBits(18)
+    counts = Counter(raced(bits, scores, step, 1, block)[0] for _ in range(10_000))
     pmf = normalised({i: math.exp(step * (s - 5)) for i, s in enumerate(scores)})
     assert chi_square_p(counts, pmf, 10_000) > ALARM
 
 
 @pytest.mark.parametrize("block", [2, 8192])
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_the_top_k_follow_the_law_of_k_choices_without_replacement(monkeypatch, block, k):
+def test_the_top_k_follow_the_law_of_k_choices_without_replacement(block, k):
     """Every set's probability is summed over the orders in which it can be chosen. 1e-6."""
-    monkeypatch.setattr(samplers, "BLOCK", block)
     scores, step = [0, 2, 3, 3, 5, 1], Fraction(2, 5)
     weights = [math.exp(step * s) for s in scores]
     pmf: dict[tuple[int, ...], float] = Counter()
@@ -151,8 +149,8 @@ def test_the_top_k_follow_the_law_of_k_choices_without_replacement(monkeypatch, 
             chance *= weights[i] / left
             left -= weights[i]
         pmf[tuple(sorted(order))] += chance
-    noise = SeededNoise(19)
-    counts = Counter(tuple(noise.top(scores, step, k)) for _ in range(10_000))
+    bits = SeededBits(19)
+    counts = Counter(tuple(raced(bits, scores, step, k, block)) for _ in range(10_000))
     assert chi_square_p(counts, pmf, 10_000) > ALARM
 
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from admeasure.schema import Schema
-from admeasure.sources.spark import codes as spark_codes
 from admeasure.sources.spark.codes import pack, unpack
 
 SCHEMA = Schema.coded("toy", {"a": 5, "b": 300, "c": 40})
@@ -23,12 +22,12 @@ def rows_of(count: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("most", [1, 700, 10**6])
 @pytest.mark.parametrize("offsets", [pa.binary(), pa.large_binary()])
 def test_codes_come_back_in_order_and_in_blocks_of_the_size_asked(
-    monkeypatch: pytest.MonkeyPatch, record: int, most: int, offsets: pa.DataType
+    record: int, most: int, offsets: pa.DataType
 ) -> None:
     """Records of one row, where a row has more bytes than a record should, and of many."""
-    monkeypatch.setattr(spark_codes, "RECORD_BYTES", record)
     blocks = [rows_of(count) for count in (1, 1024, 1500, 2048, 2048)]
-    packed = pa.concat_arrays([pack(block, SCHEMA.columns) for block in blocks]).cast(offsets)
+    packed = pa.concat_arrays([pack(block, SCHEMA.columns, record) for block in blocks])
+    packed = packed.cast(offsets)
     longest = max(map(len, packed.to_pylist()))
     assert longest <= max(record, WIDTH)
     cut = len(packed) // 3  # not where a block ends, and the second piece has an offset

@@ -28,15 +28,17 @@ from admeasure.schema import Column, Schema
 from admeasure.schema.inside import Inside
 
 NEWTON_STEPS = 50
-Places = Mapping[str, Inside]
+InsideOf = Mapping[str, Inside]
 """How values lie inside the bins of columns."""
-NOTHING: Places = {}
+NOTHING: InsideOf = {}
 
 
 class Analysis(Protocol):
     """A statistic of the rows of a table."""
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates: ...
+    def compute(
+        self, schema: Schema, model: Model, inside: InsideOf = NOTHING
+    ) -> PointEstimates: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Mean:
     variable: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: InsideOf = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.variable], [self.where])
         (x,), (group,) = cells.values, cells.inside
         value, influence = _mean(cells.weights, x, group)
@@ -63,7 +65,7 @@ class MeanDifference:
     group: Mapping[str, Any]
     other: Mapping[str, Any]
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: InsideOf = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.variable], [self.group, self.other])
         (x,) = cells.values
         (a, of_a), (b, of_b) = (_mean(cells.weights, x, group) for group in cells.inside)
@@ -79,7 +81,7 @@ class Correlation:
     two: Variable
     where: Mapping[str, Any] = field(default_factory=dict)
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: InsideOf = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.one, self.two], [self.where])
         x, (group,) = cells.values, cells.inside
         w = cells.weights * group
@@ -107,7 +109,7 @@ class LinearRegression:
     of: Variable
     on: Sequence[Variable]
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: InsideOf = NOTHING) -> PointEstimates:
         variables = [self.of, *self.on]
         whole = schema.domain.cells(columns_of(schema, variables)) <= limits.MOST_CELLS
         in_pairs = not whole and _all_have_values(schema, variables)
@@ -116,7 +118,7 @@ class LinearRegression:
         slopes = ("" if unit == _span_unit(schema, on) else unit for on in self.on)
         return replace(found, scales=(_column(schema, self.of) or "", *slopes))
 
-    def _of_cells(self, schema: Schema, model: Model, inside: Places) -> PointEstimates:
+    def _of_cells(self, schema: Schema, model: Model, inside: InsideOf) -> PointEstimates:
         variables = [self.of, *self.on]
         cells = cells_of(schema, model, inside, variables)
         weights, y = cells.weights, cells.values[0]
@@ -127,7 +129,7 @@ class LinearRegression:
         influence = inverse @ (x * (y - found @ x))
         return cells.estimates(_terms(self.on), found, influence, stretch=stretch)
 
-    def _of_pairs(self, schema: Schema, model: Model, inside: Places) -> PointEstimates:
+    def _of_pairs(self, schema: Schema, model: Model, inside: InsideOf) -> PointEstimates:
         variables = [self.of, *self.on]
         count = len(variables)
         # Of pairs of variables; a pair of one variable stands for itself too.
@@ -178,7 +180,7 @@ class LogisticRegression:
     of: Mapping[str, Any]
     on: Sequence[Variable]
 
-    def compute(self, schema: Schema, model: Model, inside: Places = NOTHING) -> PointEstimates:
+    def compute(self, schema: Schema, model: Model, inside: InsideOf = NOTHING) -> PointEstimates:
         cells = cells_of(schema, model, inside, [self.of, *self.on])
         weights, y, raw = cells.weights, cells.values[0], cells.values[1:]
         # In units of each variable's own spread, so that one step length suits all of them.

@@ -2,7 +2,7 @@
 
 For every set of columns inside one marginal the smallest of what these say: the average of what was
 measured of it, a round that could have chosen it, the certificate of a marginal that contains it,
-smaller sets of which it is nearly made, and the number of rows. `Levels` says with which part of
+smaller sets of which it is nearly made, and the number of rows. `Chances` says with which part of
 beta each may err; docs/explanations/bounds.md how beta is divided. Letters are those of `evidence`.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Levels:
+class Chances:
     """The probabilities with which statements of each kind may fail."""
 
     rows: float
@@ -34,14 +34,14 @@ class Levels:
     certified: Callable[[Columns], float]
 
 
-def of_one(evidence: Evidence, columns: Columns, beta: float) -> Levels:
+def of_one(evidence: Evidence, columns: Columns, beta: float) -> Chances:
     """All that may be used for one marginal holds together with probability 1 - beta, so that it
     does not matter which of it is used, nor that this depends on the noise."""
     certified = 0.5 if evidence.errors is not None else 0.0
     left = (1 - certified) * beta
     hard = 0.5 if evidence.selections else 0.0
     others = 0.25 / max(1, 2 ** len(columns) - 2)
-    return Levels(
+    return Chances(
         rows=0.05 * left,
         selections=hard * left,
         direct=lambda s: ((0.7 - hard) if s == columns else others) * left,
@@ -51,11 +51,11 @@ def of_one(evidence: Evidence, columns: Columns, beta: float) -> Levels:
 
 
 def error_bounds(
-    evidence: Evidence, columns: Columns, believed: np.ndarray, levels: Levels
+    evidence: Evidence, columns: Columns, believed: np.ndarray, chances: Chances
 ) -> dict[Columns, float]:
     """E_s for the sets s inside `columns` but the empty one, of which `believed` is the table that
     the model has. Where models do not add up, a certificate speaks of its own marginal alone."""
-    most, total = evidence.most_rows(levels.rows), float(np.abs(believed).sum())
+    most, total = evidence.most_rows(chances.rows), float(np.abs(believed).sum())
     gap = max(0.0, most - total)
     counts = not (believed < 0).any()  # answers without bias may be negative
     tables: dict[Columns, np.ndarray] = {}
@@ -64,12 +64,12 @@ def error_bounds(
         tables[s] = believed.sum(axis=tuple(i for i, c in enumerate(columns) if c not in s))
         known = [
             most + total,
-            _direct(evidence, s, tables[s], levels.direct(s)),
-            _passed_over(evidence, s, levels.selections),
+            _direct(evidence, s, tables[s], chances.direct(s)),
+            _passed_over(evidence, s, chances.selections),
             *(gap + e for e in (_nearly_determined(s, tables, errors) if counts else ())),
         ]
         if s == columns or evidence.model.adds_up:
-            known.append(_certified(evidence, s, levels.certified(s)))
+            known.append(_certified(evidence, s, chances.certified(s)))
         errors[s] = min(known)
     return errors
 

@@ -33,7 +33,7 @@ from typing import TypeVar, TypeVarTuple
 import numpy as np
 
 from admeasure.bounds.errors import error_bounds, of_one, paper_bound
-from admeasure.bounds.found import Answer, Bound, Kind, MeanError
+from admeasure.bounds.found import Answer, Bound, IntervalKind, MeanError
 from admeasure.bounds.intervals import KnownMarginals, Tails
 from admeasure.bounds.noise import EstimateNoise, rounded_up, sum_tail, sum_tails, variance
 from admeasure.domain import Columns, Domain, closure
@@ -327,7 +327,7 @@ class Evidence:
         marginals = self.errors.marginals if self.errors else ()
         return {columns: i for i, columns in enumerate(marginals)}
 
-    def _kind(self, columns: Columns, known: bool) -> Kind:  # noqa: FBT001 - what is left
+    def _kind(self, columns: Columns, known: bool) -> IntervalKind:  # noqa: FBT001 - what is left
         if self.estimate(columns) is not None:
             return "supported"
         if not known:

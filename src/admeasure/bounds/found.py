@@ -17,7 +17,7 @@ SHOWN = 10
 MOST = 2.0
 """No two distributions are further apart in L1."""
 
-Kind = Literal["supported", "certified", "unsupported", "trivial"]
+IntervalKind = Literal["supported", "certified", "unsupported", "trivial"]
 """How well a count is known, best first."""
 
 
@@ -35,7 +35,7 @@ class Bound:
     """
 
     error: float
-    kind: Kind
+    kind: IntervalKind
     paper: float
     low: float = 0.0
 
@@ -106,4 +106,4 @@ class Answer:
     low: float
     high: float
     confidence: float
-    kind: Kind
+    kind: IntervalKind

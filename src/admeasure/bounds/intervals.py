@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from admeasure.bounds.errors import Levels, error_bounds
+from admeasure.bounds.errors import Chances, error_bounds
 from admeasure.domain import Columns, subsets
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class KnownMarginals:
-    """What is known of the marginals inside one set of columns, with levels that no question has a
+    """What is known of the marginals inside one set of columns, with chances that no question has a
     part in; `believed` is the model's table on that set."""
 
     evidence: Evidence
@@ -127,10 +127,10 @@ class KnownMarginals:
     @cached_property
     def _errors(self) -> dict[Columns, float]:
         if self.evidence.model.adds_up:
-            found = error_bounds(self.evidence, self.columns, self.believed, self._levels)
+            found = error_bounds(self.evidence, self.columns, self.believed, self._chances)
             return {t: found[t] for t in self._sets}
         return {
-            t: error_bounds(self.evidence, t, self._tables[t], self._levels)[t] for t in self._sets
+            t: error_bounds(self.evidence, t, self._tables[t], self._chances)[t] for t in self._sets
         }
 
     @cached_property
@@ -151,10 +151,10 @@ class KnownMarginals:
         return 0.8 * (0.9 * self.beta - self._certificate - self._selections)
 
     @property
-    def _levels(self) -> Levels:
+    def _chances(self) -> Chances:
         errors = self.evidence.errors
         each = self._certificate / len(errors.marginals) if errors is not None else 0.0
-        return Levels(
+        return Chances(
             rows=0.05 * self.beta,
             selections=self._selections,
             direct=lambda t: self._sums / 4 * self.evidence.part(t),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from admeasure.bounds import Evidence
     from admeasure.published import Published
 
-Outcome = Literal["holds", "does not hold", "cannot be told"]
+Judgement = Literal["holds", "does not hold", "cannot be told"]
 LEAST, MOST = 0.5, 1 - 1e-9
 """The confidences between which `sure` is looked for."""
 
@@ -57,7 +57,7 @@ class Verdict:
     """
 
     name: str
-    verdict: Outcome
+    verdict: Judgement
     confidence: float
     in_release: bool
     sure: float | None
@@ -100,7 +100,7 @@ def check(release: Published, conclusion: Conclusion, *, confidence: float = 0.9
             note=str(error),
         )
     agrees = all(m.value > 0 for m in margins)
-    wanted: Outcome = "holds" if agrees else "does not hold"
+    wanted: Judgement = "holds" if agrees else "does not hold"
 
     def decided(level: float) -> bool:
         return _outcome(_margins(evidence, conclusion, 1 - level)) == wanted
@@ -110,7 +110,7 @@ def check(release: Published, conclusion: Conclusion, *, confidence: float = 0.9
     )
 
 
-def _outcome(margins: Sequence[Margin]) -> Outcome:
+def _outcome(margins: Sequence[Margin]) -> Judgement:
     if all(m.low > 0 for m in margins):
         return "holds"
     return "does not hold" if any(m.high <= 0 for m in margins) else "cannot be told"

@@ -35,7 +35,7 @@ WORST = 5
 SEARCH_STEPS = 4
 """How often a search for the worst marginal goes to a worse one."""
 
-Answers = Callable[[Sequence[Columns]], list[np.ndarray]]
+CountsOf = Callable[[Sequence[Columns]], list[np.ndarray]]
 """Counts of marginals: `Source.counts` and `Model.marginals` are such."""
 
 
@@ -86,7 +86,7 @@ class Errors:
         return f"as good as a {shown}% sample ({rows}, drawn with replacement)"
 
 
-def compare(truth: Answers, estimate: Answers, workload: Workload, domain: Domain) -> Errors:
+def compare(truth: CountsOf, estimate: CountsOf, workload: Workload, domain: Domain) -> Errors:
     """The errors of `estimate` on the workload, with `truth` the private table's counts."""
     rows = int(truth([()])[0])
     resampling = Resampling(rows)
@@ -122,8 +122,8 @@ def compare(truth: Answers, estimate: Answers, workload: Workload, domain: Domai
 
 
 def _errors(
-    truth: Answers,
-    estimate: Answers,
+    truth: CountsOf,
+    estimate: CountsOf,
     queries: Iterable[WorkloadQuery],
     domain: Domain,
     rows: int,
@@ -153,7 +153,7 @@ def _standard_error(errors: Sequence[float], of: int) -> float:
 
 
 def _searched(
-    truth: Answers, estimate: Answers, workload: Workload, domain: Domain, found: list[Worst]
+    truth: CountsOf, estimate: CountsOf, workload: Workload, domain: Domain, found: list[Worst]
 ) -> list[Worst]:
     """The worst of the sample, and what is worse when one column at a time is exchanged."""
     assert workload.rule is not None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.errors import CountsOf
 from admeasure.workload.history import Future
 
 TABLES_AT_ONCE = 16
@@ -31,7 +31,7 @@ class FutureError:
     confidence: float
 
 
-def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndarray:
+def largest_errors(truth: CountsOf, estimate: CountsOf, future: Future) -> np.ndarray:
     """For each draw the largest error of its query."""
     drawn = future.counts()
     queries = sorted(drawn, key=lambda q: q.columns)
@@ -49,7 +49,7 @@ def largest_errors(truth: Answers, estimate: Answers, future: Future) -> np.ndar
 
 
 def future_error(
-    truth: Answers, estimate: Answers, future: Future, *, confidence: float = 0.95
+    truth: CountsOf, estimate: CountsOf, future: Future, *, confidence: float = 0.95
 ) -> FutureError:
     """The future error of one release, or of any synthetic table."""
     from scipy.special import stdtrit  # a fifth of a second to import: who asks for it pays

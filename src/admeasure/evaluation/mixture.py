@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.errors import CountsOf
 from admeasure.families.mixture import Mixture, best_mixture
 from admeasure.public.table import PublicTable
 from admeasure.schema import Zero
@@ -16,7 +16,7 @@ from admeasure.workload import Workload
 
 
 def best_mixture_error(
-    truth: Answers,
+    truth: CountsOf,
     public: PublicTable,
     workload: Workload,
     zeros: Sequence[Zero] = (),

@@ -98,7 +98,12 @@ class Game:
     """The queries' answers on records, without the matrix: products with it and its transpose."""
 
     def __init__(
-        self, support: SupportModel, queries: Sequence[Query], answers: Sequence[np.ndarray]
+        self,
+        support: SupportModel,
+        queries: Sequence[Query],
+        answers: Sequence[np.ndarray],
+        *,
+        exact_entries: int = EXACT_ENTRIES,
     ) -> None:
         self.support = support
         self.queries = list(queries)
@@ -112,7 +117,7 @@ class Game:
         self.floor = float(self.answers[~self.seen].max(initial=0.0))
         self.entries = self.records * len(self.queries)
         plain = all(isinstance(q, Marginal) for q in queries)
-        if self.entries <= (SPARSE_ENTRIES if plain else EXACT_ENTRIES):
+        if self.entries <= (SPARSE_ENTRIES if plain else exact_entries):
             self._kept = _matrix(self)
 
     @property
@@ -198,10 +203,17 @@ def _matrix(game: Game) -> sparse.csr_matrix:
     return sparse.csr_matrix(sparse.vstack(blocks))[np.flatnonzero(game.seen)]
 
 
-def by_levels(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
+def by_levels(
+    game: Game,
+    gap: float,
+    seconds: float = math.inf,
+    *,
+    rounds: int = MOST_LEVELS,
+    steps: int = LEVEL_STEPS,
+) -> Mixture:
     """Levels ℓ from below, half a gap above what is proved, in shares of the total.
 
-    Ends with the gap closed, or with what was found after `MOST_LEVELS` rounds or `seconds`.
+    Ends with the gap closed, or with what was found after so many rounds of `steps` or `seconds`.
     """
     started = time.perf_counter()
     answers, slack = game.answers / game.total, gap / game.total
@@ -226,7 +238,7 @@ def by_levels(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
         return LOSS_SCALE / 2 * float(over @ over), LOSS_SCALE * mu * (slope - mu @ slope)
 
     with contextlib.suppress(_Reached):
-        for _ in range(MOST_LEVELS):
+        for _ in range(rounds):
             level = lower + slack / 2
             found = minimize(
                 loss,
@@ -234,7 +246,7 @@ def by_levels(game: Game, gap: float, seconds: float = math.inf) -> Mixture:
                 args=(level,),
                 jac=True,
                 method="L-BFGS-B",
-                options={"maxiter": LEVEL_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-12},
+                options={"maxiter": steps, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-12},
             )
             theta = found.x
             mu = np.exp(theta - theta.max())

@@ -1,7 +1,7 @@
 """Which marginals a graph of dependent columns suggests, as in PrivMRF (Cai et al. 2021).
 
-Post-processing: everything follows from noisy dependences of pairs and public facts. `Scores` holds
-for each pair the noisy total variation distance between its joint and the product of its columns.
+Post-processing: everything follows from noisy dependences of pairs and public facts. For each
+pair these are the noisy total variation distance of its joint from the product of its columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from admeasure.domain import Columns, Domain, canonical
 
-Scores = Mapping[Columns, float]
+Dependences = Mapping[Columns, float]
 
 MOST_PARENTS = 5
 MOST_COLUMNS = 6
@@ -23,7 +23,7 @@ LISTED = 20_000
 """Subsets of one clique that are listed; of larger cliques only smaller ones are."""
 
 
-def merit(column: str, parents: Sequence[str], scores: Scores) -> float:
+def merit(column: str, parents: Sequence[str], scores: Dependences) -> float:
     """Σ r(c, p) / sqrt(k + Σ r(p, p')): parents that say much of the column and little of each
     other (Hall's correlation-based feature selection, which the paper takes)."""
     near = sum(scores.get(canonical((column, p)), 0.0) for p in parents)
@@ -32,7 +32,7 @@ def merit(column: str, parents: Sequence[str], scores: Scores) -> float:
 
 
 def first_marginals(
-    cliques: Sequence[Columns], scores: Scores, domain: Domain, most_cells: float
+    cliques: Sequence[Columns], scores: Dependences, domain: Domain, most_cells: float
 ) -> list[Columns]:
     """For each column the joint with the parents of most merit in a network inside some clique, and
     the column alone where no useful joint was found. At most as many as there are columns."""
@@ -48,7 +48,7 @@ def first_marginals(
 
 
 def _network(
-    clique: Columns, scores: Scores, domain: Domain, most_cells: float
+    clique: Columns, scores: Dependences, domain: Domain, most_cells: float
 ) -> list[tuple[str, tuple[str, ...], float]]:
     """Greedy: again and again the column and parents among those placed with the most merit."""
     if len(clique) < 2:
@@ -68,7 +68,7 @@ def _network(
 
 
 def _parents(
-    column: str, placed: Sequence[str], scores: Scores, domain: Domain, most_cells: float
+    column: str, placed: Sequence[str], scores: Dependences, domain: Domain, most_cells: float
 ) -> tuple[tuple[str, ...], float]:
     """Parents added one by one while that raises the merit and the joint stays useful."""
     chosen: tuple[str, ...] = ()

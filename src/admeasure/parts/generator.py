@@ -38,7 +38,7 @@ from admeasure.planning.division import ASSUMED_ROWS, ONE_WAY, ROUNDS, Division,
 from admeasure.planning.mechanism import NOT_AN_OPTION, Outcome, Plan, at_least_one
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.journal import Progress
+from admeasure.privacy.journal import TrainingProgress
 from admeasure.queries import Marginal, Predicate, Query
 from admeasure.selectors.holding import MAX_CELLS, HoldingWorst
 from admeasure.selectors.improvement import ExpectedImprovement, closure_weights
@@ -296,7 +296,7 @@ def _told(curator: Curator, number: int, done: Round[NetworkModel]) -> tuple[flo
         gaps.append(np.abs(m.query.answer(table) - m.values).ravel() / n)
     apart = np.concatenate(gaps)
     line = float(apart.max()), float(apart.sum()), done.after.loss
-    curator.journal.show(Progress(number, line[0], done.after.loss))
+    curator.journal.show(TrainingProgress(number, line[0], done.after.loss))
     return line
 
 

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from admeasure.domain import Columns, Domain
+from admeasure.families import Codes
 from admeasure.families.rounding import rounded_counts
-
-Codes = dict[str, np.ndarray]
 
 FIRST, DECAY, EVERY = 1.0, 0.84, 20
 """α of the first rounds, what it is multiplied by, and after how many rounds."""

@@ -22,10 +22,8 @@ from functools import lru_cache
 from typing import Any, Protocol, Self, final
 
 from admeasure.errors import BudgetError, UsageError
-from admeasure.privacy.convert import epsilon_of, rho_of
+from admeasure.privacy.convert import Number, epsilon_of, rho_of
 from admeasure.untrusted import rational
-
-Number = Fraction | float | int
 
 LARGEST_EPSILON = 1e9
 """More is not taken: scales of noise would fall below those that are drawn."""

@@ -61,7 +61,7 @@ NOTHING = Mark(0, hashlib.sha256().hexdigest())
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How a run that learns is doing: computed from privatised numbers alone.
 
     `error`: the largest distance of the model from the newest noisy answers before it learned from
@@ -123,7 +123,7 @@ class Journal:
 
     events: list[Event] = field(default_factory=list)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
-    watchers: list[Callable[[Progress], None]] = field(default_factory=list)
+    watchers: list[Callable[[TrainingProgress], None]] = field(default_factory=list)
     _results: list[Event] = field(default_factory=list)
     _replayed: int = 0
 
@@ -181,7 +181,7 @@ class Journal:
             self._append({**asked, "failed": True})
             raise
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: TrainingProgress) -> None:
         """Tell whoever watches the run."""
         for watcher in self.watchers:
             watcher(progress)

@@ -59,7 +59,7 @@ ROUNDING = 1e-9
 Ints = NDArray[np.int64]
 
 
-class Scores(Protocol):
+class BlockScores(Protocol):
     """One block of scores, wherever it lies."""
 
     @property
@@ -128,7 +128,7 @@ class Race:
         self._words = np.empty(0, np.uint64)
         self._low = self._high = np.empty(0, np.float64)
 
-    def add(self, block: Scores, without: Ints | None = None) -> None:
+    def add(self, block: BlockScores, without: Ints | None = None) -> None:
         """More candidates, those at the positions `without` left out."""
         size, barred = block.size, np.empty(0, np.int64) if without is None else np.sort(without)
         head = 0
@@ -164,7 +164,7 @@ class Race:
         """The b for which V_b is decided before there is a cut."""
         return max(1, self._few_bits - self._k.bit_length())
 
-    def _rest(self, block: Scores, head: int, barred: Ints) -> None:
+    def _rest(self, block: BlockScores, head: int, barred: Ints) -> None:
         """The block from position `head` on: by a cut, or V_b first where that leaves too many."""
         size = block.size
         most = max(self._head, size >> 6)
@@ -182,7 +182,7 @@ class Race:
             ones -= 4
         self._ones_first(block, head, barred)
 
-    def _ones_first(self, block: Scores, head: int, barred: Ints) -> None:
+    def _ones_first(self, block: BlockScores, head: int, barred: Ints) -> None:
         ones, size = self._first_ones, block.size
         lucky = head + self._with_ones(ones, size - head)
         self._enter_from(block, lucky[_absent(lucky, barred)], ones=ones)
@@ -234,7 +234,7 @@ class Race:
         uniform = LazyUniform(self._bits, prefix, PREFIX)
         return uniform.is_below(lambda precision: _keep_bounds(ones, precision))
 
-    def _enter_from(self, block: Scores, positions: Ints, ones: int, never: int = 0) -> None:
+    def _enter_from(self, block: BlockScores, positions: Ints, ones: int, never: int = 0) -> None:
         if len(positions):
             self._enter(positions, block.at(positions), ones, never)
 
@@ -283,7 +283,7 @@ class Race:
             setattr(self, name, getattr(self, name)[keep])
 
 
-def _above(block: Scores, cut: int, most: int) -> tuple[Ints, Ints] | None:
+def _above(block: BlockScores, cut: int, most: int) -> tuple[Ints, Ints] | None:
     """What the block has above the cut. A candidate that it does not have, or has twice, would have
     a chance of its own, so no block is taken on its word."""
     found = block.above(cut, most)

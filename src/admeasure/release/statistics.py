@@ -20,7 +20,7 @@ import numpy as np
 
 from admeasure.bounds import Answer
 from admeasure.bounds.evidence import error_probability
-from admeasure.bounds.found import Kind
+from admeasure.bounds.found import IntervalKind
 from admeasure.domain import Columns
 from admeasure.queries import AnyCell
 from admeasure.schema.column import Column
@@ -38,7 +38,9 @@ CUTS = 64
 """A mean or a sum looks at no more cuts than this, evenly among the levels."""
 STAGE = 256
 """A quantile looks at so many cuts first, and then between two of them."""
-_WORST = get_args(Kind)
+Interval = tuple[float, float, IntervalKind]
+"""Its ends, and what they rest on."""
+_WORST = get_args(IntervalKind)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class StatisticAnswer:
     low: Value
     high: Value
     confidence: float
-    kind: Kind
+    kind: IntervalKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +191,7 @@ def _quantile(pieces: _Pieces, at: float, *, whole: bool) -> float | None:
     return low + max(0.0, np.ceil(part * (high - low + 1) * (1 - 1e-12)) - 1)
 
 
-def _quantile_interval(
-    levels: _Levels, at: float, beta: float, stage: int
-) -> tuple[float, float, Kind]:
+def _quantile_interval(levels: _Levels, at: float, beta: float, stage: int) -> Interval:
     """The levels that are not ruled out. The true level k is the first with (1 - q) C_k >= q R_k,
     where C_k rows are in levels up to k and R_k in later ones; it is ruled out only if one of four
     intervals fails, two at each of its ends, whatever other cuts are looked at. With two stages
@@ -241,7 +241,7 @@ def _cuts(levels: _Levels, most: int) -> list[int]:
     return sorted({round(i * len(levels) / (wanted + 1)) for i in range(1, wanted + 1)} - {0})
 
 
-def _mean_interval(levels: _Levels, cuts: Sequence[int], beta: float) -> tuple[float, float, Kind]:
+def _mean_interval(levels: _Levels, cuts: Sequence[int], beta: float) -> Interval:
     """From a band for S_k, the share of rows from cut k on: with lower ends l_k of the levels the
     mean is at least l_0 + Σ (l_k - l_(k-1)) S_k over all cuts; at most likewise, by upper ends."""
     if not cuts:
@@ -264,7 +264,7 @@ def _share(part: float, rest: float, none: float) -> float:
     return part / (part + rest) if part + rest > 0 else none
 
 
-def _sum_interval(levels: _Levels, inner: Sequence[int], beta: float) -> tuple[float, float, Kind]:
+def _sum_interval(levels: _Levels, inner: Sequence[int], beta: float) -> Interval:
     """A sum of positive parts is Σ (v_k - v_(k-1)) T_k with T_k the rows from cut k on, and one of
     negative parts the same from the other end."""
     cuts = [0, *inner]
@@ -288,5 +288,5 @@ def _steps(ascending: np.ndarray) -> np.ndarray:
     return np.diff(np.maximum(ascending, 0.0), prepend=0.0)
 
 
-def _worst(kinds: Sequence[str]) -> Kind:
+def _worst(kinds: Sequence[str]) -> IntervalKind:
     return max(kinds, key=_WORST.index)  # type: ignore[return-value]

@@ -17,7 +17,7 @@ import jinja2
 
 from admeasure.conclusions import Conclusion, Verdict, check_all
 from admeasure.evaluation import NOT_PRIVATE
-from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.errors import CountsOf
 from admeasure.privacy.account import Account
 from admeasure.published import Published
 from admeasure.reporting import charts, columns, facts, truth
@@ -32,7 +32,7 @@ def html_report(
     confidence: float = 0.95,
     conclusions: Sequence[Conclusion] = (),
     account: Account | None = None,
-    private_counts: Answers | None = None,
+    private_counts: CountsOf | None = None,
 ) -> str:
     """The report as HTML. `account` is the data set in a budget book, for what was ever spent on
     it. With `private_counts`, the counts of the private table, it is the internal report."""

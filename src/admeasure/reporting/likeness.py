@@ -16,7 +16,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
-from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.errors import CountsOf
 from admeasure.published import Published
 from admeasure.schema import Schema
 from admeasure.schema.zeros import level_ends
@@ -91,7 +91,7 @@ def largest(found: Iterable[NewInMarginal]) -> tuple[NewCombination, ...]:
     return tuple(sorted(every, key=lambda c: (-c.rows, c.where))[:SHOWN])
 
 
-def correlations(release: Published, truth: Answers) -> tuple[CorrelationTruth, ...]:
+def correlations(release: Published, truth: CountsOf) -> tuple[CorrelationTruth, ...]:
     """Of every two columns of numbers or days, furthest apart first."""
     schema = release.schema
     named = [c.name for c in schema.columns if c.type in ("integer", "number", "date")]

@@ -15,7 +15,7 @@ import numpy as np
 from admeasure.domain import Columns
 from admeasure.errors import UsageError
 from admeasure.evaluation import Errors, compare
-from admeasure.evaluation.errors import Answers
+from admeasure.evaluation.errors import CountsOf
 from admeasure.evaluation.future import FutureError, future_error
 from admeasure.joints import batches
 from admeasure.published import Published
@@ -144,7 +144,7 @@ class TruthFacts:
 
 
 def look(
-    release: Published, truth: Answers, ranked: Sequence[Ranked], pairs: Association
+    release: Published, truth: CountsOf, ranked: Sequence[Ranked], pairs: Association
 ) -> TruthFacts:
     """The release beside the true counts; `ranked` and `pairs` are the publishable report's."""
     rows = int(truth([()])[0])
@@ -168,7 +168,7 @@ def look(
 
 
 def _marginals(
-    release: Published, truth: Answers, rows: int, ranked: Sequence[Ranked]
+    release: Published, truth: CountsOf, rows: int, ranked: Sequence[Ranked]
 ) -> tuple[
     tuple[TrueMarginal, ...],
     tuple[BySize, ...],
@@ -234,7 +234,7 @@ def _believed(release: Published, columns: Columns) -> np.ndarray | None:
         return None
 
 
-def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogram, ...]:
+def _histograms(release: Published, truth: CountsOf, rows: int) -> tuple[Histogram, ...]:
     found = []
     for column in release.schema.columns:
         believed = _believed(release, (column.name,))
@@ -251,7 +251,7 @@ def _histograms(release: Published, truth: Answers, rows: int) -> tuple[Histogra
     return tuple(sorted(found, key=lambda h: (-h.error, h.name))[:HISTOGRAMS])
 
 
-def _true_pairs(truth: Answers, pairs: Association) -> Association:
+def _true_pairs(truth: CountsOf, pairs: Association) -> Association:
     return associated(pairs.names, lambda key: HeatCell(cramers_v(*truth([key]))), pairs.left_out)
 
 
@@ -264,7 +264,7 @@ def _apart(pairs: Association, true: Association) -> Association:
     return Association(pairs.names, cells, pairs.left_out)
 
 
-def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:
+def _violations(release: Published, truth: CountsOf) -> tuple[Violation, ...]:
     found = []
     for zero in release.schema.zeros:
         (counts,), believed = truth([zero.columns]), _believed(release, zero.columns)
@@ -273,7 +273,7 @@ def _violations(release: Published, truth: Answers) -> tuple[Violation, ...]:
     return tuple(found)
 
 
-def _future(release: Published, truth: Answers) -> Iterator[tuple[int, FutureError]]:
+def _future(release: Published, truth: CountsOf) -> Iterator[tuple[int, FutureError]]:
     """Errors on questions that nobody has asked yet, in the workload or out of it."""
     domain = release.schema.domain
     largest = sorted((domain[c] for c in domain.columns), reverse=True)

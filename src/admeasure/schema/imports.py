@@ -19,7 +19,7 @@ from admeasure.schema.values import date_from_text, integer_from_text, number_fr
 
 Fields = dict[str, Any]
 """Fields of a column, as a schema file has them."""
-Facts = dict[str, Fields]
+KnownColumns = dict[str, Fields]
 """What is known of columns, by name."""
 
 _TYPES = {
@@ -34,7 +34,7 @@ _VALUES = ("value", "code", "level")
 _LISTS = ("values", "levels", "enum", "categories", "codes")
 
 
-def of_json(document: Mapping[str, Any], name: str) -> Facts:
+def of_json(document: Mapping[str, Any], name: str) -> KnownColumns:
     """The facts of a JSON document of one of the known forms."""
     if isinstance(document.get("resources"), list) and document["resources"]:
         first = document["resources"][0]
@@ -55,7 +55,7 @@ def of_json(document: Mapping[str, Any], name: str) -> Facts:
     )
 
 
-def _of_table_schema(document: Mapping[str, Any]) -> Facts:
+def _of_table_schema(document: Mapping[str, Any]) -> KnownColumns:
     missing = document.get("missingValues", [""])
     fields = [f for f in document["fields"] if isinstance(f, Mapping) and "name" in f]
     return {str(f["name"]): _of_field(f, f.get("missingValues", missing)) for f in fields}
@@ -104,8 +104,8 @@ def _day(bound: Any, spelling: str) -> Any:
         return bound
 
 
-def _of_sdv(columns: Mapping[str, Any]) -> Facts:
-    found: Facts = {}
+def _of_sdv(columns: Mapping[str, Any]) -> KnownColumns:
+    found: KnownColumns = {}
     for name, column in columns.items():
         said = column if isinstance(column, Mapping) else {}
         kind = str(said.get("sdtype", said.get("type", "categorical"))).lower()
@@ -117,7 +117,7 @@ def _of_sdv(columns: Mapping[str, Any]) -> Facts:
     return found
 
 
-def of_codebook(text: str) -> Facts | None:
+def of_codebook(text: str) -> KnownColumns | None:
     """The facts of a codebook: a line for each column, or for each value of a column; None where
     the header is not that of a codebook."""
     reader = csv.DictReader(io.StringIO(text, newline=""))
@@ -128,7 +128,7 @@ def of_codebook(text: str) -> Facts | None:
     bounds = any(word in header for word in ("type", "minimum", "maximum", "min", "max", "format"))
     if name is None or not (one or several or bounds):
         return None
-    found: Facts = {}
+    found: KnownColumns = {}
     for row in reader:
         column = (row.get(name) or "").strip()
         if column:
@@ -145,7 +145,7 @@ def of_codebook(text: str) -> Facts | None:
     return found
 
 
-def of_hierarchy(text: str, names: Collection[str], file: str) -> Facts | None:
+def of_hierarchy(text: str, names: Collection[str], file: str) -> KnownColumns | None:
     """The facts of a hierarchy of codes (`levels_of`): the column of the table that its first one
     is called like is read by the file. None where it is none: a code stands there once, with its
     groups, which are no columns of the table, and fewer of them.

@@ -198,10 +198,10 @@ class Counter:
                 yield columns, np.ascontiguousarray(table)
 
 
-Counts = TypeVar("Counts", np.ndarray, SparseCounts)
+CountsT = TypeVar("CountsT", np.ndarray, SparseCounts)
 
 
-def in_order(counts: Mapping[Columns, Counts], marginals: Sequence[Columns]) -> list[Counts]:
+def in_order(counts: Mapping[Columns, CountsT], marginals: Sequence[Columns]) -> list[CountsT]:
     """The same cells asked for twice (or in another order) must not be one array."""
     given: set[frozenset[str]] = set()
     result = []

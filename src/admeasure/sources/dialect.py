@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from admeasure.schema.grid import OrdinalGrid, RealGrid
 from admeasure.schema.storage import Storage
@@ -42,6 +43,12 @@ class Dialect(ABC):
     name: str
     double: str = "DOUBLE"
     """The type of doubles."""
+    string: str = "VARCHAR"
+    """The type of texts."""
+    starts_with: str = "starts_with"
+    """The function that says whether a text starts with another."""
+    escapes: ClassVar[Mapping[str, str]] = {"'": "''"}
+    """What characters become in a literal of a text."""
     fence: str = ""
     """Ends a query whose expressions the planner must not repeat in the query around it."""
     widest: float = math.inf
@@ -50,9 +57,9 @@ class Dialect(ABC):
     def identifier(self, name: str) -> str:
         return identifier(name)
 
-    @abstractmethod
     def text(self, value: str) -> str | None:
         """A literal, or None for a text that no value of this engine can equal."""
+        return "'" + "".join(self.escapes.get(c, c) for c in value) + "'"
 
     def real(self, value: float) -> str:
         """A literal that is exactly this double. A plain 0.1 may be a decimal, and be rounded
@@ -78,10 +85,11 @@ class Dialect(ABC):
     def matches(self, text: str, pattern: str) -> str:
         """Whether the whole of a text has a form."""
 
-    @abstractmethod
     def group(self, text: str, pattern: str, number: int) -> str:
         """What a group of a pattern holds, of a text the whole of which has that pattern. Groups
         count from 1, and the pattern takes a text apart in one way only."""
+        # REGEXP_EXTRACT of some takes patterns with one group only.
+        return f"REGEXP_REPLACE({text}, {self.text(f'^{pattern}$')}, '\\\\{number}')"
 
     @abstractmethod
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
@@ -99,6 +107,19 @@ class Dialect(ABC):
     @abstractmethod
     def double_in(self, text: str) -> str:
         """The same for a text of the form of a number, an infinity or a NaN."""
+
+    def or_far(self, read: str, text: str, tiny: str) -> str:
+        """A double, or for a text that is too far from 0 or too near to it, the end that it has."""
+        zero, below, above = (self.real(end) for end in (0.0, -math.inf, math.inf))
+        far = f"CASE WHEN {tiny} THEN {zero} WHEN {self.is_negative(text)} THEN {below} "
+        return f"COALESCE({read}, {far}ELSE {above} END)"
+
+    def is_negative(self, text: str) -> str:
+        return f"{self.starts_with}({text}, '-')"
+
+    def of_calendar(self, text: str, read: str) -> str:
+        """The days of a text, from the year 1 on: engines have a year 0, which Python has not."""
+        return f"CASE WHEN NOT {self.starts_with}({text}, '0000') THEN {read} END"
 
     @abstractmethod
     def days_of(self, x: str, stored: Stored) -> str:
@@ -140,9 +161,9 @@ class Dialect(ABC):
                 return self.text_of(u, Stored("u", Storage.WHOLE, ""))
         return self.text_of(u, stored)
 
-    @abstractmethod
     def fingerprint(self, parts: Sequence[str]) -> str:
         """The MD5, in hexadecimal digits, of all parts (texts and codes) with a bar between."""
+        return "MD5(" + " || '|' || ".join(f"CAST({part} AS {self.string})" for part in parts) + ")"
 
 
 CASE = "CASE WHEN {condition} THEN {yes} ELSE {no} END"

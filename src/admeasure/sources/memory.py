@@ -24,7 +24,7 @@ from admeasure.schema.units import unit_text, units_of
 from admeasure.schema.values import plain, quoted
 from admeasure.sources.cells import count_cells
 from admeasure.sources.count import count_marginals
-from admeasure.sources.texts import Texts, check_storage, count_texts, in_blocks, sought
+from admeasure.sources.texts import TextsOf, check_storage, count_texts, in_blocks, sought
 from admeasure.sparse import SparseCounts, TextCounts
 
 
@@ -80,7 +80,7 @@ class MemorySource:
         return count_cells(self._codes, self._schema.domain, marginals)
 
 
-def texts_in(frame: Any, schema: Schema, names: Sequence[str]) -> Texts:
+def texts_in(frame: Any, schema: Schema, names: Sequence[str]) -> TextsOf:
     """The texts of a frame's columns; what cannot be read as a text is refused at once."""
     table, unit, most = Frame(frame), schema.privacy.unit_column, schema.privacy.max_rows_per_unit
     read = {name: _texts(schema.column(name), table.column(name)) for name in names}

@@ -33,7 +33,7 @@ BLOCK = 1 << 16
 FINDS = (Storage.TEXT, Storage.BOOLEAN, Storage.WHOLE, Storage.WIDE, *TIMES)
 """Storages of which a value has one text and no other."""
 
-Texts = Callable[[str], Iterator[TextCounts]]
+TextsOf = Callable[[str], Iterator[TextCounts]]
 """The texts of a column, by its name: see `OpenTable.texts`."""
 
 
@@ -43,7 +43,7 @@ class OpenTable:
     they are known, and again when they are: `opened` reads it by a schema, and has read `source`.
     """
 
-    def __init__(self, source: Source, opened: Callable[[Schema], Source], texts: Texts) -> None:
+    def __init__(self, source: Source, opened: Callable[[Schema], Source], texts: TextsOf) -> None:
         self._source, self._opened, self._texts = source, opened, texts
 
     @property
@@ -85,12 +85,12 @@ class OpenTable:
 class FindsTexts(Protocol):
     """A source that can say what texts its columns hold."""
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         """The texts of these columns; `DataError` at once where one has no texts."""
         ...
 
 
-def texts_of(source: Source, data: Any, columns: Sequence[str]) -> Texts:
+def texts_of(source: Source, data: Any, columns: Sequence[str]) -> TextsOf:
     """The texts of columns of a source that has read `data`; refused before anything is charged
     where it cannot be asked for them."""
     from admeasure.sources.memory import MemorySource, texts_in

@@ -10,13 +10,13 @@ from typing import Literal
 from admeasure.errors import UsageError
 from admeasure.privacy.convert import epsilon_of, rho_of, rho_of_loose
 
-Delta = float | Literal["1/n^2"]
+StatedDelta = float | Literal["1/n^2"]
 """A number, or one over the square of the number of rows."""
 Conversion = Literal["tight", "loose"]
 """`loose`: epsilon = rho + 2 sqrt(rho log(1/delta)) (Bun and Steinke 2016, Proposition 1.3)."""
 
 
-def read_delta(given: object) -> Delta:
+def read_delta(given: object) -> StatedDelta:
     """A delta of a plan."""
     if given == "1/n^2":
         return "1/n^2"
@@ -25,7 +25,7 @@ def read_delta(given: object) -> Delta:
     return float(given)
 
 
-def delta_for(rule: Delta, rows: int) -> float:
+def delta_for(rule: StatedDelta, rows: int) -> float:
     """
     >>> delta_for("1/n^2", 1000)
     1e-06

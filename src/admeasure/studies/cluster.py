@@ -16,20 +16,20 @@ from typing import Any
 from admeasure.errors import UsageError
 from admeasure.extras import need
 from admeasure.limits import MEGABYTE, Limits
-from admeasure.studies.lines import Record
+from admeasure.studies.lines import JsonObject
 from admeasure.studies.process import DIED, ONE_THREAD, failed, run_process
 
 REACH_SECONDS = 10.0
 
 
 def run_on_ray(
-    jobs: Sequence[Record],
+    jobs: Sequence[JsonObject],
     module: str,
     *,
     address: str,
     workers: int | None = None,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
-) -> Iterator[tuple[int, Record]]:
+) -> Iterator[tuple[int, JsonObject]]:
     """Run each job as `python -m MODULE` on the cluster; positions and outcomes as they come.
 
     `address` is "local" (a cluster of this machine alone, for this study), "auto" (the one this
@@ -97,13 +97,13 @@ def _no_cluster(address: str, reason: str) -> UsageError:
     )
 
 
-def _run(module: str, job: Record, limits: Limits) -> Record | None:
+def _run(module: str, job: JsonObject, limits: Limits) -> JsonObject | None:
     """The task: on whichever machine it runs, with the Python of that machine."""
     command = [sys.executable, "-m", module]
     return run_process(command, job, limits, environment=ONE_THREAD)
 
 
-def _outcome(ray: Any, done: Any) -> Record:
+def _outcome(ray: Any, done: Any) -> JsonObject:
     try:
         return ray.get(done)
     except ray.exceptions.RayError as error:

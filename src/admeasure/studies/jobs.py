@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from admeasure.studies import STAMP
-from admeasure.studies.budgets import Conversion, Delta
-from admeasure.studies.lines import Record
+from admeasure.studies.budgets import Conversion, StatedDelta
+from admeasure.studies.lines import JsonObject
 
-Judged = Literal["answers", "rows"]
+JudgedOn = Literal["answers", "rows"]
 MEASURES = ("workload_error", "max_error", "mean_error", "rmse")
 COSTS = ("seconds", "cpu_seconds", "peak_megabytes")
 
@@ -49,15 +49,15 @@ class Job:
     options: dict[str, Any]
     """all its options"""
     epsilon: float
-    delta: Delta
+    delta: StatedDelta
     seed: int
-    judge: Judged
+    judge: JudgedOn
     hashes: dict[str, str]
     place: Place
     conversion: Conversion = "tight"
 
     @property
-    def identity(self) -> Record:
+    def identity(self) -> JsonObject:
         names = ("mechanism", "options", "epsilon", "delta", "seed", "judge", "hashes")
         found = {name: getattr(self, name) for name in names}
         # The usual one is not named, so that runs recorded before there was another stay known.
@@ -68,19 +68,19 @@ class Job:
         return digest(json.dumps(self.identity, sort_keys=True))
 
     @property
-    def names(self) -> Record:
+    def names(self) -> JsonObject:
         return {"table": self.table, "workload": self.workload, "label": self.label}
 
     @classmethod
-    def from_json(cls, record: Record) -> Job:
+    def from_json(cls, record: JsonObject) -> Job:
         return cls(**{**record, "place": Place(**record["place"])})
 
-    def row(self, outcome: Record) -> Record:
+    def row(self, outcome: JsonObject) -> JsonObject:
         """The line of the results."""
         return {"stamp": STAMP, "key": self.key, **self.names, **self.identity, **outcome}
 
 
-def is_row(record: Record) -> bool:
+def is_row(record: JsonObject) -> bool:
     """Whether this is a row of a table of results: all that is read of it is there, and of its
     kind. Measures may be infinite and nothing else may."""
     texts = ("stamp", "key", "table", "workload", "label", "mechanism")

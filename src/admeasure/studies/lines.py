@@ -20,7 +20,7 @@ from admeasure.errors import DataError, UsageError
 from admeasure.privacy.journal import flush_folder
 from admeasure.untrusted import parse_json, read_bytes
 
-Record = dict[str, Any]
+JsonObject = dict[str, Any]
 
 LARGEST_MEGABYTES = 4096.0
 """Of a table of results."""
@@ -32,14 +32,14 @@ class Lines:
 
     path: Path
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[JsonObject]:
         """All whole lines, in the order in which they were written."""
         if not os.path.lexists(self.path):
             return []
         *whole, _ = read_bytes(self.path, largest_megabytes=LARGEST_MEGABYTES).split(b"\n")
         return [self._parsed(line, number) for number, line in enumerate(whole, 1) if line.strip()]
 
-    def append(self, record: Record) -> None:
+    def append(self, record: JsonObject) -> None:
         """Add one line, durably."""
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         fresh = not self.path.exists()
@@ -87,7 +87,7 @@ class Lines:
                 return file
             os.close(file)
 
-    def _parsed(self, line: bytes, number: int) -> Record:
+    def _parsed(self, line: bytes, number: int) -> JsonObject:
         try:
             return parse_json(line, f"Line {number} of {self.path}", DataError)
         except DataError:

@@ -15,7 +15,7 @@ from admeasure.errors import UsageError
 from admeasure.extras import need
 from admeasure.studies.table import StudyCell, panels
 
-Point = tuple[str, float, StudyCell]
+Plotted = tuple[str, float, StudyCell]
 """The line it is on, its place on the axis, and what it shows."""
 
 
@@ -67,7 +67,7 @@ def _line(axis: Any, name: str, points: list[tuple[float, StudyCell]]) -> None:
     )
 
 
-def _points(cells: Sequence[StudyCell]) -> tuple[str, list[Point]]:
+def _points(cells: Sequence[StudyCell]) -> tuple[str, list[Plotted]]:
     """The axis' name, and what stands where."""
     option = None if len({cell.epsilon for cell in cells}) > 1 else _varied(cells)
     if option is None:

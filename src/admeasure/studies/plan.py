@@ -22,7 +22,7 @@ from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources.kinds import installed_kind
 from admeasure.studies.budgets import Conversion, delta_for, read_delta, stated
-from admeasure.studies.jobs import Job, Judged, Place, digest
+from admeasure.studies.jobs import Job, JudgedOn, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
 from admeasure.workload.files import tables
@@ -71,7 +71,7 @@ def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
         # Refuses what is no budget; how many rows there are does not matter to that.
         stated(epsilon, delta_for(delta, 1000), conversion)
     seeds, judge = _seeds(study), study.get("judge", "answers")
-    if judge not in get_args(Judged):
+    if judge not in get_args(JudgedOn):
         raise UsageError(f'judge must be "answers" or "rows", not {judge!r}.')
     limits = Limits(megabytes=_limit(study, "megabytes"), seconds=_limit(study, "seconds"))
     questions = list(_tables(document, study, folder))

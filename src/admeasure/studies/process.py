@@ -27,7 +27,7 @@ from typing import IO, Any
 from admeasure.errors import AdmeasureError
 from admeasure.limits import Limits, resident
 from admeasure.sources.address import without_secrets
-from admeasure.studies.lines import Record
+from admeasure.studies.lines import JsonObject
 
 ERROR, TIME, MEMORY, DIED = "error", "time limit", "memory limit", "died"
 """The kinds of failure."""
@@ -47,12 +47,12 @@ order of sums, hence last digits, so it must not depend on how many jobs run at 
 
 def run_process(
     command: Sequence[str],
-    job: Record,
+    job: JsonObject,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
     *,
     environment: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
-) -> Record | None:
+) -> JsonObject | None:
     """What the command makes of the job; None where `stop` was set before it ended."""
     with TemporaryFile() as output, TemporaryFile() as errors:
         child = subprocess.Popen(
@@ -76,7 +76,7 @@ def run_process(
         return _result(child, _text(output), _text(errors))
 
 
-def _send(child: subprocess.Popen[bytes], job: Record) -> None:
+def _send(child: subprocess.Popen[bytes], job: JsonObject) -> None:
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it died at once; its last words say why
         child.stdin.write(json.dumps(job).encode() + b"\n")
@@ -85,7 +85,7 @@ def _send(child: subprocess.Popen[bytes], job: Record) -> None:
 
 def _watch(
     child: subprocess.Popen[bytes], limits: Limits, stop: threading.Event | None
-) -> Record | None:
+) -> JsonObject | None:
     """Wait for the child's end. A failure if it passed a limit, an empty one if it was stopped."""
     started = time.monotonic()
     while True:
@@ -102,7 +102,7 @@ def _watch(
             return failed(MEMORY, f"held more than {limits.megabytes:g} MB of memory")
 
 
-def _result(child: subprocess.Popen[bytes], output: str, errors: str) -> Record:
+def _result(child: subprocess.Popen[bytes], output: str, errors: str) -> JsonObject:
     said = (errors.strip().splitlines() or [""])[-1]
     if child.returncode < 0:
         name = signal.Signals(-child.returncode).name
@@ -126,11 +126,11 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def failed(kind: str, line: str) -> Record:
+def failed(kind: str, line: str) -> JsonObject:
     return {"failure": kind, "error": line}
 
 
-def serve(function: Callable[[Record], Record]) -> None:
+def serve(function: Callable[[JsonObject], JsonObject]) -> None:
     """The child's side: read a job, write what `function` makes of it."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # a library's print must not mix with the result
@@ -168,12 +168,12 @@ def _leave_with_parent() -> None:
 
 
 def run_processes(
-    jobs: Sequence[Record],
+    jobs: Sequence[JsonObject],
     command: Sequence[str],
     *,
     workers: int,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
-) -> Iterator[tuple[int, Record]]:
+) -> Iterator[tuple[int, JsonObject]]:
     """Run each job as a process, `workers` at a time; positions and outcomes as they come.
 
     Whoever stops listening (also by Ctrl-C) ends the jobs that are running.
@@ -181,7 +181,7 @@ def run_processes(
     stop = threading.Event()
     waiting = iter(enumerate(jobs))
     with ThreadPoolExecutor(workers) as pool:
-        running: dict[Future[Record | None], int] = {}
+        running: dict[Future[JsonObject | None], int] = {}
 
         def start() -> None:
             for position, job in waiting:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Record = Mapping[str, Any]
+JobRow = Mapping[str, Any]
 Setting = Hashable
 
 
@@ -43,11 +43,11 @@ class Reduced:
 
 
 def by_setting(
-    runs: Iterable[Record], setting: Callable[[Record], Setting]
-) -> dict[Setting, list[Record]]:
+    runs: Iterable[JobRow], setting: Callable[[JobRow], Setting]
+) -> dict[Setting, list[JobRow]]:
     """Runs of each setting; those with fewer seeds than the most are left out, since the least of
     noisy means favours them."""
-    groups: dict[Setting, list[Record]] = {}
+    groups: dict[Setting, list[JobRow]] = {}
     for run in runs:
         groups.setdefault(setting(run), []).append(run)
     most = max(map(len, groups.values()), default=0)
@@ -55,14 +55,14 @@ def by_setting(
 
 
 def best_of_grid(
-    runs: Iterable[Record], measure: str, setting: Callable[[Record], Setting]
+    runs: Iterable[JobRow], measure: str, setting: Callable[[JobRow], Setting]
 ) -> Reduced | None:
     """The setting with the smallest mean, as papers report it; None without runs."""
     return best_by(runs, measure, measure, setting)
 
 
 def best_by(
-    runs: Iterable[Record], chosen_by: str, measure: str, setting: Callable[[Record], Setting]
+    runs: Iterable[JobRow], chosen_by: str, measure: str, setting: Callable[[JobRow], Setting]
 ) -> Reduced | None:
     """The setting with the smallest mean of one measure, judged by another: best by present error,
     judged on future error (Avent and Korolova 2023, 5.3.1)."""
@@ -73,6 +73,6 @@ def best_by(
     return Reduced(tuple(r[measure] for r in groups[best]), best)
 
 
-def mean_of(runs: Sequence[Record], measure: str) -> Reduced | None:
+def mean_of(runs: Sequence[JobRow], measure: str) -> Reduced | None:
     """All runs alike."""
     return Reduced(tuple(r[measure] for r in runs)) if runs else None

@@ -17,7 +17,7 @@ from pathlib import Path
 from admeasure.errors import UsageError
 from admeasure.limits import Limits
 from admeasure.studies.jobs import Job, is_row
-from admeasure.studies.lines import Lines, Record
+from admeasure.studies.lines import JsonObject, Lines
 from admeasure.studies.plan import StudyPlan
 from admeasure.studies.process import run_processes
 
@@ -31,8 +31,8 @@ def run_study(
     ray: str | None = None,
     retry: bool = False,
     started: Callable[[int, int], None] = lambda missing, jobs: None,
-    hear: Callable[[Record], None] = lambda row: None,
-) -> list[Record]:
+    hear: Callable[[JsonObject], None] = lambda row: None,
+) -> list[JsonObject]:
     """Run what is missing; the rows of all jobs of the plan, in its order. NOT PRIVATE.
 
     A job is carried out by a process of `module`, which is told it on standard input (`process`).
@@ -56,7 +56,7 @@ def run_study(
     return [recorded[job.key] | job.names for job in plan.jobs]
 
 
-def results(lines: Lines) -> dict[str, Record]:
+def results(lines: Lines) -> dict[str, JsonObject]:
     """The rows of a file by their jobs' keys; of several for a job the last one counts."""
     found = {}
     for number, row in enumerate(lines.read(), 1):
@@ -70,7 +70,7 @@ def results(lines: Lines) -> dict[str, Record]:
 
 def _outcomes(
     jobs: Sequence[Job], module: str, limits: Limits, workers: int | None, ray: str | None
-) -> Iterator[tuple[int, Record]]:
+) -> Iterator[tuple[int, JsonObject]]:
     if not jobs:
         return iter(())
     records = [asdict(job) for job in jobs]

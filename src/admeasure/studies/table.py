@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from admeasure.errors import UsageError
 from admeasure.studies.jobs import COSTS, MEASURES
-from admeasure.studies.lines import Record
+from admeasure.studies.lines import JsonObject
 
 COLUMNS = {
     "stamp": "VARCHAR",
@@ -62,7 +62,7 @@ class StudyCell:
         """The standard deviation between seeds (n - 1); None for a single run."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
-    def to_json(self) -> Record:
+    def to_json(self) -> JsonObject:
         return {
             "table": self.table,
             "workload": self.workload,
@@ -84,17 +84,17 @@ def check_measure(measure: str) -> None:
         )
 
 
-def summary(rows: Iterable[Record], measure: str = "workload_error") -> list[StudyCell]:
+def summary(rows: Iterable[JsonObject], measure: str = "workload_error") -> list[StudyCell]:
     """One cell for each setting, in the order of the rows."""
     check_measure(measure)
-    groups: dict[tuple[str, str, str, float], list[Record]] = {}
+    groups: dict[tuple[str, str, str, float], list[JsonObject]] = {}
     for row in rows:
         setting = (row["table"], row["workload"], row["label"], row["epsilon"])
         groups.setdefault(setting, []).append(row)
     return [_cell(setting, found, measure) for setting, found in groups.items()]
 
 
-def _cell(setting: tuple[str, str, str, float], rows: list[Record], measure: str) -> StudyCell:
+def _cell(setting: tuple[str, str, str, float], rows: list[JsonObject], measure: str) -> StudyCell:
     good = [row for row in rows if "failure" not in row]
     costs = {cost: statistics.fmean(row[cost] for row in good) for cost in COSTS} if good else {}
     return StudyCell(
@@ -156,7 +156,7 @@ def _shown(cell: StudyCell) -> str:
     return text + (f" ({len(cell.failures)} failed)" if cell.failures else "")
 
 
-def export_rows(rows: Iterable[Record], path: Path) -> None:
+def export_rows(rows: Iterable[JsonObject], path: Path) -> None:
     """All rows as CSV or Parquet, by the suffix; whole or not at all."""
     import duckdb
 

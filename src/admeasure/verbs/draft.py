@@ -9,7 +9,7 @@ from pathlib import Path
 from admeasure.errors import UsageError
 from admeasure.public.read import check_apart
 from admeasure.schema.draft import draft as draft_text
-from admeasure.schema.imports import Facts, of_codebook, of_hierarchy, of_json
+from admeasure.schema.imports import KnownColumns, of_codebook, of_hierarchy, of_json
 from admeasure.schema.infer import fields_of
 from admeasure.schema.values import quoted
 from admeasure.sources.kinds import installed_kind
@@ -42,7 +42,7 @@ def draft(
     kind = installed_kind(data)
     header = kind.storage_types(data)
     names = [name for name, _ in header]
-    facts: Facts = {}
+    facts: KnownColumns = {}
     for file in [public] if isinstance(public, (str, Path)) else public:
         check_apart(data, str(file))
         found = _facts(str(file), names, Path(out or "").parent)
@@ -55,7 +55,7 @@ def draft(
     return draft_text(header, name=kind.table_name(data), facts=facts)
 
 
-def _facts(file: str, names: list[str], folder: Path) -> Facts:
+def _facts(file: str, names: list[str], folder: Path) -> KnownColumns:
     if file.lower().endswith(".json"):
         return of_json(read_json(Path(file)), Path(file).name)
     if file.lower().endswith(".csv"):

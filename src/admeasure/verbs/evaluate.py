@@ -77,7 +77,7 @@ def evaluate(
     with held(open_source(data, schema, progress=reading)) as source:
         truth, sampled, prediction = source.counts, None, None
         if release is None:
-            table = open_source(target, without_unit(schema))
+            table = open_source(target, of_nobody(schema))
             believed = table.counts
             if predict is not None:
                 prediction = predicted(predict, source, table, seed)
@@ -104,10 +104,10 @@ def _release(target: Any) -> Release | None:
 def counts_of_rows(release: Release, rows: int, seed: int | None) -> Callable[..., Any]:
     """Counts of as many synthetic rows."""
     codes = release.sample_codes(rows, seed=seed)
-    return MemorySource.from_codes(codes, without_unit(release.schema)).counts
+    return MemorySource.from_codes(codes, of_nobody(release.schema)).counts
 
 
-def without_unit(schema: Schema) -> Schema:
+def of_nobody(schema: Schema) -> Schema:
     """The schema of synthetic rows, which belong to nobody."""
     if schema.privacy.unit_column is None:
         return schema

@@ -33,7 +33,7 @@ from admeasure.planning.division import Item, Task, check_scales
 from admeasure.planning.mechanism import AnswersPredicates, StartsLibraries, options_of
 from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.journal import Event, Progress, unpack, without_values
+from admeasure.privacy.journal import Event, TrainingProgress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import LARGEST_SCALE
 from admeasure.privacy.truth import HOST_BYTES, Memory
@@ -118,7 +118,7 @@ def fit(
     limits: Limits | Watch | None = None,
     cache: str | Path | None = None,
     listeners: tuple[Callable[[Event], None], ...] = (),
-    watchers: tuple[Callable[[Progress], None], ...] = (),
+    watchers: tuple[Callable[[TrainingProgress], None], ...] = (),
     reading: Callable[[float], None] | None = None,
     progress: bool | None = None,
 ) -> Release:
@@ -247,7 +247,7 @@ class _Spending:
         self._spent += read_cost(event)
         self._show()
 
-    def watch(self, progress: Progress) -> None:
+    def watch(self, progress: TrainingProgress) -> None:
         self._said = f"round {progress.round}, estimated error {progress.error:.4f}"
         self._show()
 

@@ -52,7 +52,7 @@ FILE = "screening.json"
 
 ROWS_SHARE = Fraction(1, 10)
 
-Verdict = Literal["use", "unclear", "do not use"]
+Advice = Literal["use", "unclear", "do not use"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Candidate:
     """The scale of the noise in `error`."""
     low: float
     high: float
-    verdict: Verdict
+    verdict: Advice
     records: int
     rank: int
     """One more than the number of candidates that are better by more than the noise."""
@@ -241,7 +241,7 @@ def _ranked(
     found = []
     for name, error in sorted(errors.items(), key=lambda item: item[1]):
         low, high = max(0.0, error - reach * scale), max(0.0, error + reach * scale)
-        verdict: Verdict = "use" if high < alternative else "unclear"
+        verdict: Advice = "use" if high < alternative else "unclear"
         found.append(
             Candidate(
                 name,

@@ -18,8 +18,8 @@ from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.studies import STAMP
 from admeasure.studies.budgets import delta_for, stated
-from admeasure.studies.jobs import MEASURES, Job, Judged, code_version, digest
-from admeasure.studies.lines import Record
+from admeasure.studies.jobs import MEASURES, Job, JudgedOn, code_version, digest
+from admeasure.studies.lines import JsonObject
 from admeasure.studies.picture import check_picture, draw
 from admeasure.studies.plan import StudyPlan, load_plan
 from admeasure.studies.process import serve
@@ -37,7 +37,7 @@ JOB = "admeasure.verbs.study"
 class StudyResults:
     """A row for each job, in the plan's order, and what they say of one measure. NOT PRIVATE."""
 
-    rows: list[Record]
+    rows: list[JsonObject]
     measure: str
 
     @cached_property
@@ -59,7 +59,7 @@ class StudyResults:
         """Of how many versions of the code these are results."""
         return len({(row["version"], row["code"]) for row in self.rows if "failure" not in row})
 
-    def to_json(self) -> Record:
+    def to_json(self) -> JsonObject:
         head = {"stamp": STAMP, "jobs": len(self.rows), "failed": self.failed}
         return {**head, "measure": self.measure, "cells": [cell.to_json() for cell in self.cells]}
 
@@ -76,7 +76,7 @@ def study(
     picture: str | Path | None = None,
     overwrite: bool = False,
     started: Callable[[int, int], None] = lambda missing, jobs: None,
-    hear: Callable[[Record], None] = lambda row: None,
+    hear: Callable[[JsonObject], None] = lambda row: None,
 ) -> StudyResults:
     """Compare mechanisms over tables, workloads, options, epsilons and seeds. NOT PRIVATE.
 
@@ -108,7 +108,7 @@ def study(
     return found
 
 
-def run_job(record: Record) -> Record:
+def run_job(record: JsonObject) -> JsonObject:
     """The measures and costs of one job, in a process that does nothing else."""
     from admeasure.evaluation import compare
     from admeasure.limits import peak
@@ -163,7 +163,7 @@ def run_job(record: Record) -> Record:
     }
 
 
-def _rows(release: Release, job: Job) -> tuple[Any, Judged]:
+def _rows(release: Release, job: Job) -> tuple[Any, JudgedOn]:
     """Counts of as many synthetic rows as the release believes the table has; the model's answers
     where it has no rows, as the papers judge baselines of answers beside the others."""
     from admeasure.verbs.evaluate import counts_of_rows

@@ -16,10 +16,10 @@ from admeasure.schema.values import quoted
 from admeasure.web.forms import described, document_of
 from admeasure.web.wording import in_words
 
-Found = dict[str, str]
+FormProblem = dict[str, str]
 
 
-def missing(form: Mapping[str, Any]) -> list[Found]:
+def missing(form: Mapping[str, Any]) -> list[FormProblem]:
     """What is still to be filled in: where, and what to do."""
     found = []
     if not form["privacy"].get("unit", "").strip():
@@ -43,18 +43,18 @@ def missing(form: Mapping[str, Any]) -> list[Found]:
     return found
 
 
-def _todo(where: str, text: str) -> Found:
+def _todo(where: str, text: str) -> FormProblem:
     return {"where": where, "text": text, "kind": "todo"}
 
 
-def checked(form: Mapping[str, Any]) -> tuple[Schema | None, list[Found]]:
+def checked(form: Mapping[str, Any]) -> tuple[Schema | None, list[FormProblem]]:
     """The schema of a form, or what is missing and what is wrong, and where."""
     todo = missing(form)
     schema, wrong = _validated(_without(form, todo) if todo else form)
     return (None, [*todo, *wrong]) if todo else (schema, wrong)
 
 
-def _without(form: Mapping[str, Any], todo: Sequence[Found]) -> dict[str, Any]:
+def _without(form: Mapping[str, Any], todo: Sequence[FormProblem]) -> dict[str, Any]:
     """The form as far as it is filled in; rules between columns wait for all of them."""
     unfinished = {found["where"] for found in todo}
     return {
@@ -68,7 +68,7 @@ def _without(form: Mapping[str, Any], todo: Sequence[Found]) -> dict[str, Any]:
     }
 
 
-def _validated(form: Mapping[str, Any]) -> tuple[Schema | None, list[Found]]:
+def _validated(form: Mapping[str, Any]) -> tuple[Schema | None, list[FormProblem]]:
     if not described(form):
         return None, []
     try:

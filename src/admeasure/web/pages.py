@@ -17,7 +17,7 @@ from admeasure.web import asking, code, runs
 from admeasure.web.kept import Damaged, read_text
 from admeasure.web.runs import RunFolder
 from admeasure.web.wording import KINDS, LABELS, on_page
-from admeasure.web.workspace import State, TableFolder, Workspace
+from admeasure.web.workspace import TableFolder, TableState, Workspace
 
 COMPARED_MARGINALS = 60
 
@@ -34,7 +34,7 @@ class Page:
         return template.render(root=root, **self.values)
 
 
-def _step(table: TableFolder, step: str, state: State, **values: Any) -> Page:
+def _step(table: TableFolder, step: str, state: TableState, **values: Any) -> Page:
     """The page of a step on the way of a table, which has the step's name unless told otherwise."""
     template = values.pop("template", f"{step}.html.j2")
     values = {"title": step.capitalize(), **values}

@@ -40,7 +40,7 @@ MOST_FILES = 60
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".duckdb")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 
-State = dict[str, Any]
+TableState = dict[str, Any]
 
 
 class Stale(UsageError):
@@ -75,21 +75,21 @@ class TableFolder:
         with locked(self.path / ".lock"):
             yield
 
-    def read(self) -> State:
+    def read(self) -> TableState:
         path = self.path / "table.json"
         state = read_json(path)
         if not _is_state(state):
             raise damaged(path, "parts of it are missing or of another kind")
         return state
 
-    def change(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> State:
+    def change(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> TableState:
         """Store changed parts of the state, and the files that go with them (`schema`, `workload`;
         None removes one), if the state is still the one of version `seen`: of two changes to one
         version the first is taken and the second is told so."""
         with self.held():
             return self.change_held(seen, parts, **files)
 
-    def change_held(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> State:
+    def change_held(self, seen: int, parts: Mapping[str, Any], **files: str | None) -> TableState:
         """`change` for whoever holds the table already."""
         state = self.read()
         if type(seen) is not int or seen != state["version"]:
@@ -128,7 +128,7 @@ class TableFolder:
         return parse_workload(self.workload_text, schema.domain)
 
 
-def _is_state(state: State) -> bool:
+def _is_state(state: TableState) -> bool:
     """Whether a state has the parts that every page relies on."""
     header, form = state.get("header"), state.get("form")
     columns = form.get("columns") if isinstance(form, dict) else None
@@ -233,7 +233,7 @@ class Workspace:
         return folder
 
     def add(
-        self, data: str, header: list[tuple[str, str]], form: State, schema: str | None
+        self, data: str, header: list[tuple[str, str]], form: TableState, schema: str | None
     ) -> TableFolder:
         """A new table; its name comes from its file's."""
         stem = re.sub(r"[^a-z0-9]+", "-", Path(data).name.split(".")[0].lower()).strip("-")[:40]

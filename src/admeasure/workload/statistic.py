@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from admeasure.schema import Schema
     from admeasure.schema.column import Column
 
-Kind = Literal["mean", "sum", "quantile"]
+StatisticKind = Literal["mean", "sum", "quantile"]
 KEYS = ("mean", "sum", "median", "quantile")
 """What a query file may ask for besides counts."""
 
@@ -35,7 +35,7 @@ class ColumnStatistic:
     """A mean, a sum or a quantile of the values of a column. The quantile `at` q is the least value
     that at least the share q of the rows do not pass."""
 
-    kind: Kind
+    kind: StatisticKind
     column: str
     at: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)

@@ -46,7 +46,7 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
 if jax.default_backend() != "cpu":
     QUICK = _known({"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
 
-Kind = Literal["all", "any", "mixed"]
+TargetKind = Literal["all", "any", "mixed"]
 
 
 class CellTargets(NamedTuple):
@@ -85,7 +85,7 @@ Counted = Cell | ThresholdCell | Threshold
 """What is fitted by single counts: one of them, or every target of a threshold."""
 
 
-def kind_of(queries: Sequence[Counted]) -> Kind:
+def kind_of(queries: Sequence[Counted]) -> TargetKind:
     """Which formula serves: a product, its complement, or the general one."""
     rs = [(q.at_least, len(q.columns)) for q in queries]
     if all(r == k for r, k in rs):
@@ -129,7 +129,7 @@ def cells(
 
 
 @partial(jax.jit, static_argnames="kind")
-def cell_answers(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
+def cell_answers(P: Any, data: CellTargets, kind: TargetKind = "mixed") -> Any:
     """q_j(P) for every query of the record."""
     k = data.lines.shape[1]
     fill = 1.0 if kind == "all" else 0.0
@@ -149,7 +149,7 @@ def cell_answers(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
     return met.mean(axis=1)
 
 
-def cell_loss(P: Any, data: CellTargets, kind: Kind = "mixed") -> Any:
+def cell_loss(P: Any, data: CellTargets, kind: TargetKind = "mixed") -> Any:
     """Σ_j (q_j(P) - a_j)²."""
     return jnp.sum(data.weights * (cell_answers(P, data, kind) - data.targets) ** 2)
 

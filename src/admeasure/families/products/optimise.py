@@ -127,7 +127,7 @@ def _fit(
     cells: Any,
     tables: Any,
     floor: Any,
-    kind: loss.Kind,
+    kind: loss.TargetKind,
     how: FitOptions,
 ) -> Any:
     """All lines of `P`, fitted. The rest of a column is divided as it was, evenly where it was
@@ -143,7 +143,13 @@ def _fit(
 
 
 def _fitted(
-    P: Any, blocks: Blocks, cells: Any, tables: Any, floor: Any, kind: loss.Kind, how: FitOptions
+    P: Any,
+    blocks: Blocks,
+    cells: Any,
+    tables: Any,
+    floor: Any,
+    kind: loss.TargetKind,
+    how: FitOptions,
 ) -> Any:
     real = (blocks.column < blocks.member.shape[0] - 1)[:, None]
     rows = jnp.where(real, jnp.maximum(P, SMALLEST_SHARE), 0.0)

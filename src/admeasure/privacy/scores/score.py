@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from admeasure.errors import ResourceError
-from admeasure.privacy.race import Scores
+from admeasure.privacy.race import BlockScores
 from admeasure.privacy.truth import Exact as Exact
 from admeasure.privacy.truth import ExactAnswers
 from admeasure.queries import Query
@@ -87,7 +87,7 @@ class Block:
     holds no scores: it is kept when they are gone.
     """
 
-    scores: Scores
+    scores: BlockScores
     place: Callable[[int], tuple[Query, int]]
     without: np.ndarray | None = None
 

@@ -33,8 +33,14 @@ Chunk = Mapping[str, np.ndarray]
 class CodeFile:
     """Codes of the named columns: `append` chunks, `finish`, then `chunks` as often as needed."""
 
-    def __init__(self, folder: str | Path, dtypes: Mapping[str, np.dtype]) -> None:
-        self._folder = Path(folder)
+    def __init__(
+        self,
+        folder: str | Path,
+        dtypes: Mapping[str, np.dtype],
+        *,
+        segment_rows: int = SEGMENT_ROWS,
+    ) -> None:
+        self._folder, self._segment_rows = Path(folder), segment_rows
         self._dtypes = dict(dtypes)
         self._file = _nameless(self._folder)
         self.close = weakref.finalize(self, os.close, self._file)
@@ -49,7 +55,7 @@ class CodeFile:
             return
         self._waiting.append(chunk)
         self._waiting_rows += rows
-        if self._waiting_rows >= SEGMENT_ROWS:
+        if self._waiting_rows >= self._segment_rows:
             self.finish()
 
     def chunks(self, names: Columns) -> Iterator[dict[str, np.ndarray]]:

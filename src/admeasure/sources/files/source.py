@@ -34,7 +34,7 @@ from admeasure.sources.files.engine import connected
 from admeasure.sources.files.table import FileTable
 from admeasure.sources.files.tables import layout, locate, of_header, without_entries
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import Texts
+from admeasure.sources.texts import TextsOf
 from admeasure.sparse import SparseCounts
 
 _LEAST_WORK_MEGABYTES = 256
@@ -124,7 +124,7 @@ class DuckDBSource:
             max_bytes=self._work_bytes,
         )
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)
 
     @property

@@ -118,7 +118,7 @@ class DuckDB(Dialect):
     def whole_in(self, text: str, *, exact: bool) -> str:
         sql_type, limit = _whole_type(exact=exact)
         cast = f"TRY_CAST(split_part({text}, '.', 1) AS {sql_type})"
-        far = saturated(f"starts_with({text}, '-')", limit)
+        far = saturated(self.is_negative(text), limit)
         return f"coalesce({cast}, {far})"
 
     def double_of(self, x: str, stored: Stored) -> str:
@@ -136,9 +136,7 @@ class DuckDB(Dialect):
         return f"{_day(x)} - {_DAY_ZERO}"
 
     def days_in(self, text: str) -> str:
-        # DuckDB has a year 0; the calendar of ISO texts as Python reads them begins with year 1.
-        read = f"TRY_CAST({text} AS DATE) - {_DAY_ZERO}"
-        return f"CASE WHEN NOT starts_with({text}, '0000') THEN {read} END"
+        return self.of_calendar(text, f"TRY_CAST({text} AS DATE) - {_DAY_ZERO}")
 
     def place_of(self, text: str, number: int) -> str | None:
         return f"enum_code(TRY_CAST({text} AS {enum_type(number)}))"

@@ -17,21 +17,14 @@ import numpy as np
 from admeasure.domain import Columns
 from admeasure.errors import DataError, ResourceError
 from admeasure.limits import available_megabytes
-from admeasure.schema.check import NO_ROWS
+from admeasure.schema.check import NO_ROWS, broken_rules
 from admeasure.schema.column import Column
-from admeasure.schema.difference import (
-    DifferenceEntry,
-    explained,
-    reader,
-    refuse_storage,
-    unreadable,
-)
+from admeasure.schema.difference import DifferenceEntry, reader, refuse_storage, unreadable
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.model import Schema
 from admeasure.schema.ordered import NumberColumn
-from admeasure.schema.problems import Problem, Refusal, data_error, refusals
-from admeasure.schema.units import inexact_unit, without_unit
+from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.values import quoted
 from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
 from admeasure.sources.files.arrow import StreamError, batches
@@ -48,7 +41,7 @@ from admeasure.sources.files.sql import (
 )
 from admeasure.sources.files.tables import MOST_LINE, Location, layout
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import BLOCK, Texts, absent_texts, check_storage, sought_text
+from admeasure.sources.texts import BLOCK, TextsOf, absent_texts, check_storage, sought_text
 from admeasure.sparse import TextCounts
 
 
@@ -129,7 +122,7 @@ class FileTable:
         """The table's parts, with the schema's differences as columns of them."""
         return [with_differences(part, self.schema) for part in layout(connection, self.location)]
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         with self.connection() as connection:
             parts = layout(connection, self.location)
         for name in columns:
@@ -183,16 +176,11 @@ class FileTable:
         if not any(result[0] for result in results):
             return [*found, NO_ROWS]
         broken = [any(result[i] for result in results) for i in range(1, len(results[0]))]
-        marked = {
-            key for key, is_broken in zip(self._asked(names), broken, strict=False) if is_broken
-        }
-        for i, name in enumerate(names):
-            broken_rules = refusals(self.schema.column(name), [r for j, r in marked if j == i])
-            found += explained(self.schema, broken_rules)
-        if has_unit:
-            without, inexact = broken[-2:]
-            found += [without_unit(self._unit)] * without + [inexact_unit(self._unit)] * inexact
-        return found
+        refused: dict[str, list[Refusal]] = {name: [] for name in names}
+        for (i, refusal), is_broken in zip(self._asked(names), broken, strict=False):
+            refused[names[i]] += [refusal] * is_broken
+        without, inexact = broken[-2:] if has_unit else (False, False)
+        return broken_rules(self.schema, found, refused, without=without, inexact=inexact)
 
     def _asked(self, names: Columns) -> list[tuple[int, Refusal]]:
         return list(itertools.product(range(len(names)), Refusal))

@@ -25,13 +25,15 @@ RECORD_BYTES = 4096
 Codes = dict[str, np.ndarray]
 
 
-def pack(codes: Mapping[str, np.ndarray], columns: Sequence[Column]) -> pa.BinaryArray:
+def pack(
+    codes: Mapping[str, np.ndarray], columns: Sequence[Column], record_bytes: int = RECORD_BYTES
+) -> pa.BinaryArray:
     """The records of a block; at least one, which is empty where there are no codes."""
     if not codes:
         return pa.array([b""], pa.binary())
     width = sum(column.dtype.itemsize for column in columns)
     rows = len(next(iter(codes.values())))
-    each = max(1, RECORD_BYTES // width)
+    each = max(1, record_bytes // width)
     full, rest = divmod(rows, each)
     data = np.empty(rows * width, np.uint8)
     _fill(data[: full * each * width], codes, columns, slice(0, full * each), each)

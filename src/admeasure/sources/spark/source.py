@@ -23,11 +23,10 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.errors import DataError
-from admeasure.schema.check import NO_ROWS
+from admeasure.schema.check import NO_ROWS, broken_rules
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
-from admeasure.schema.problems import Problem, data_error, refusals
-from admeasure.schema.units import inexact_unit, without_unit
+from admeasure.schema.problems import Problem, data_error
 from admeasure.schema.values import quoted
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
 from admeasure.sources.kind import Progress
@@ -47,7 +46,7 @@ from admeasure.sources.spark.task import (
 )
 from admeasure.sources.spark.texts import held_texts, storage_of
 from admeasure.sources.spark.values import ShippedColumns
-from admeasure.sources.texts import Texts, check_storage
+from admeasure.sources.texts import TextsOf, check_storage
 from admeasure.sparse import SparseCounts, TextCounts
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ class SparkSource:
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
         return in_order(found, asked)
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)
 
     def _scan(
@@ -205,12 +204,9 @@ class _Table:
                 f"The rows of {self.words} cannot be read. A row has more or fewer fields than the "
                 "header, a quote is not closed, or the text is not UTF-8."
             )
-        found = list(self._absent)
-        for name, marks in zip(names, seen.marks, strict=True):
-            found += refusals(self.schema.column(name), marks)
-        found += [without_unit(self._unit)] * seen.has_lost_units
-        found += [inexact_unit(self._unit)] * seen.has_inexact_units
-        return found
+        refused = dict(zip(names, seen.marks, strict=True))
+        without, inexact = seen.has_lost_units, seen.has_inexact_units
+        return broken_rules(self.schema, self._absent, refused, without=without, inexact=inexact)
 
     def _present(self, names: Sequence[str]) -> Columns:
         absent = {problem.column for problem in self._absent}
@@ -255,7 +251,7 @@ class _Table:
             self._kept = self._read(names).mapInArrow(keep, KEPT_FIELDS).persist()
         return self._kept
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         place = {name: self._names.index(name) for name in columns}
         for name in columns:
             check_storage(self.schema.column(name), storage_of(self._types[place[name]]))

@@ -28,17 +28,16 @@ from admeasure.errors import DataError, ResourceError, UsageError
 from admeasure.extras import need
 from admeasure.joints import batches, homes, summed
 from admeasure.limits import available_megabytes
-from admeasure.schema.check import NO_ROWS
+from admeasure.schema.check import NO_ROWS, broken_rules
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
-from admeasure.schema.problems import Problem, data_error, refusals
+from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.storage import Storage
-from admeasure.schema.units import inexact_unit, without_unit
 from admeasure.schema.values import quoted
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
-from admeasure.sources.texts import SOUGHT, Texts, check_storage, in_blocks
+from admeasure.sources.texts import SOUGHT, TextsOf, check_storage, in_blocks
 from admeasure.sources.warehouse.address import parse
 from admeasure.sources.warehouse.query import NOWHERE, NotComparable, WarehouseTable
 from admeasure.sparse import LARGEST_POSITION, SparseCounts
@@ -186,7 +185,9 @@ class WarehouseSource:
         self._rows = 0
         unit = schema.privacy.unit_column
         wanted = (*schema.names, *([] if unit is None else [unit]))
-        self._absent = _absent(database, schema)
+        # A server that cuts long names knows a column by the cut one.
+        back = {database.known_as(name): name for name in wanted}
+        self._absent = absent_columns([back.get(name, name) for name in database.names()], schema)
         absent = {problem.column for problem in self._absent}
         self._present = tuple(name for name in schema.names if name not in absent)
         names = [name for name in wanted if name not in absent]
@@ -237,16 +238,11 @@ class WarehouseSource:
         rows, *found = self._database.row(query)
         if not rows:
             return [*self._absent, NO_ROWS]
-        broken = [key for key, is_broken in zip(asked, found, strict=False) if is_broken]
-        problems = list(self._absent)
-        for name in self._present:
-            marks = [refusal for column, refusal in broken if column == name]
-            problems += refusals(self._schema.column(name), marks)
-        if self._table.unit is not None:
-            without, inexact = map(bool, found[-2:])
-            unit = self._schema.privacy.unit_column
-            problems += [without_unit(unit)] * without + [inexact_unit(unit)] * inexact
-        return problems
+        refused: dict[str, list[Refusal]] = {name: [] for name in self._present}
+        for (name, refusal), is_broken in zip(asked, found, strict=False):
+            refused[name] += [refusal] * bool(is_broken)
+        without, inexact = map(bool, (0, 0) if self._table.unit is None else found[-2:])
+        return broken_rules(self._schema, self._absent, refused, without=without, inexact=inexact)
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         domain = self._schema.domain
@@ -288,7 +284,7 @@ class WarehouseSource:
         found[()] = _nothing_but_rows(self._rows)
         return [_in_order_asked(found[canonical(m)], m) for m in marginals]
 
-    def finding(self, columns: Sequence[str]) -> Texts:
+    def finding(self, columns: Sequence[str]) -> TextsOf:
         database = self._database
         if not isinstance(database, GivesTexts):
             raise UsageError(f"{SOUGHT} are found in PostgreSQL, and in no other warehouse.")
@@ -348,15 +344,6 @@ class WarehouseSource:
     def _tell(self, part: float) -> None:
         if self._progress is not None:
             self._progress(part)
-
-
-def _absent(database: Database, schema: Schema) -> list[Problem]:
-    names = database.names()
-    # A server that cuts long names knows a column by the cut one.
-    unit = schema.privacy.unit_column
-    wanted = (*schema.names, *([] if unit is None else [unit]))
-    back = {database.known_as(name): name for name in wanted}
-    return absent_columns([back.get(name, name) for name in names], schema)
 
 
 def _nothing_but_rows(rows: int) -> SparseCounts:

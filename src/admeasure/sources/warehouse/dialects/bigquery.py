@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import LONG, Dialect, Stored, saturated
 
 _WIDE = 10**38 - 1
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
 class BigQuery(Dialect):
     name = "bigquery"
-    double = "FLOAT64"
+    double, string, starts_with = "FLOAT64", "STRING", "STARTS_WITH"
+    escapes: ClassVar = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
     def identifier(self, name: str) -> str:
         return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
-
-    def text(self, value: str) -> str | None:
-        return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
 
     def nan(self, x: str, stored: Stored) -> str | None:
         return f"IS_NAN({x})" if stored.storage is Storage.REAL else None
@@ -34,10 +32,6 @@ class BigQuery(Dialect):
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_CONTAINS({text}, {self.text(f'^({pattern})$')})"
 
-    def group(self, text: str, pattern: str, number: int) -> str:
-        # REGEXP_EXTRACT takes patterns with one group only.
-        return f"REGEXP_REPLACE({text}, {self.text(f'^{pattern}$')}, '\\\\{number}')"
-
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         kind, limit = ("BIGNUMERIC", _WIDE) if exact else ("INT64", LONG)
         if stored.storage in (Storage.BOOLEAN, Storage.WHOLE):
@@ -49,7 +43,7 @@ class BigQuery(Dialect):
     def whole_in(self, text: str, *, exact: bool) -> str:
         kind, limit = ("BIGNUMERIC", _WIDE) if exact else ("INT64", LONG)
         digits = f"LTRIM(SPLIT({text}, '.')[OFFSET(0)], '+')"
-        far = saturated(f"STARTS_WITH({text}, '-')", limit)
+        far = saturated(self.is_negative(text), limit)
         return f"COALESCE(SAFE_CAST({digits} AS {kind}), {far})"
 
     def double_of(self, x: str, stored: Stored) -> str:
@@ -63,16 +57,13 @@ class BigQuery(Dialect):
 
     def double_in(self, text: str) -> str:
         tiny = f"REGEXP_CONTAINS({text}, '[eE]-')"
-        far = f"CASE WHEN {tiny} THEN {self.real(0.0)} WHEN STARTS_WITH({text}, '-') "
-        far += f"THEN {self.real(float('-inf'))} ELSE {self.real(float('inf'))} END"
-        return f"COALESCE(SAFE_CAST({text} AS FLOAT64), {far})"
+        return self.or_far(f"SAFE_CAST({text} AS FLOAT64)", text, tiny)
 
     def days_of(self, x: str, stored: Stored) -> str:
         return f"UNIX_DATE({_day(x, stored)})"
 
     def days_in(self, text: str) -> str:
-        read = f"UNIX_DATE(SAFE_CAST({text} AS DATE))"
-        return f"CASE WHEN NOT STARTS_WITH({text}, '0000') THEN {read} END"
+        return self.of_calendar(text, f"UNIX_DATE(SAFE_CAST({text} AS DATE))")
 
     def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
         if not real:  # which may be wider, but lies between the first and the last
@@ -81,8 +72,7 @@ class BigQuery(Dialect):
         return f"RANGE_BUCKET({value}, ARRAY<{kind}>[{', '.join(starts)}]) - 1"
 
     def fingerprint(self, parts: Sequence[str]) -> str:
-        mixed = " || '|' || ".join(f"CAST({part} AS STRING)" for part in parts)
-        return f"TO_HEX(MD5({mixed}))"
+        return f"TO_HEX({super().fingerprint(parts)})"
 
 
 def _day(x: str, stored: Stored) -> str:

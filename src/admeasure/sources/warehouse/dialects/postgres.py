@@ -60,7 +60,7 @@ class Postgres(Dialect):
             value.encode(self._encoding)
         except UnicodeEncodeError:  # the server could not store it, and refuses to compare with it
             return None
-        return "'" + value.replace("'", "''") + "'"
+        return super().text(value)
 
     def real(self, value: float) -> str:
         return f"'{float(value)!r}'::float8"
@@ -116,7 +116,7 @@ class Postgres(Dialect):
 
     def whole_in(self, text: str, *, exact: bool) -> str:
         digits = f"ltrim(split_part({text}, '.', 1), '+-0')"
-        negative = f"starts_with({text}, '-')"
+        negative = self.is_negative(text)
         sign = f"CASE WHEN {negative} THEN '-' ELSE '' END"
         number = f"({sign} || '0' || {digits})"
         if exact:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import LONG, Dialect, Stored, halved, saturated
 
 _WIDE = 10**38 - 1
-_ESCAPES = {"\\": "\\\\", "'": "''", "\0": "\\0"}
 
 
 class Snowflake(Dialect):
     name = "snowflake"
-
-    def text(self, value: str) -> str | None:
-        return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
+    starts_with = "STARTSWITH"
+    escapes: ClassVar = {"\\": "\\\\", "'": "''", "\0": "\\0"}
 
     def nan(self, x: str, stored: Stored) -> str | None:
         return f"{x} = CAST('NaN' AS DOUBLE)" if stored.storage is Storage.REAL else None
@@ -30,9 +29,6 @@ class Snowflake(Dialect):
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_LIKE({text}, {self.text(pattern)})"
 
-    def group(self, text: str, pattern: str, number: int) -> str:
-        return f"REGEXP_REPLACE({text}, {self.text(f'^{pattern}$')}, '\\\\{number}')"
-
     def whole_of(self, x: str, stored: Stored, *, exact: bool) -> str:
         limit = _WIDE if exact else LONG
         if stored.storage is Storage.BOOLEAN:
@@ -46,7 +42,7 @@ class Snowflake(Dialect):
 
     def whole_in(self, text: str, *, exact: bool) -> str:
         limit = _WIDE if exact else LONG
-        far = saturated(f"STARTSWITH({text}, '-')", limit)
+        far = saturated(self.is_negative(text), limit)
         read = f"TRY_CAST(SPLIT_PART({text}, '.', 1) AS DECIMAL(38, 0))"
         return f"CASE WHEN ABS({read}) < {limit} THEN {read} ELSE {far} END"
 
@@ -57,23 +53,17 @@ class Snowflake(Dialect):
 
     def double_in(self, text: str) -> str:
         tiny = f"REGEXP_LIKE({text}, '.*[eE]-.*')"
-        far = f"CASE WHEN {tiny} THEN {self.real(0.0)} WHEN STARTSWITH({text}, '-') "
-        far += f"THEN {self.real(float('-inf'))} ELSE {self.real(float('inf'))} END"
-        return f"COALESCE(TRY_CAST({text} AS DOUBLE), {far})"
+        return self.or_far(f"TRY_CAST({text} AS DOUBLE)", text, tiny)
 
     def days_of(self, x: str, stored: Stored) -> str:
         return f"DATEDIFF(DAY, CAST('1970-01-01' AS DATE), {_day(x, stored)})"
 
     def days_in(self, text: str) -> str:
         read = f"DATEDIFF(DAY, CAST('1970-01-01' AS DATE), TRY_CAST({text} AS DATE))"
-        return f"CASE WHEN NOT STARTSWITH({text}, '0000') THEN {read} END"
+        return self.of_calendar(text, read)
 
     def last_at_most(self, value: str, starts: Sequence[str], *, real: bool) -> str:
         return halved(value, starts, choice="IFF({condition}, {yes}, {no})")
-
-    def fingerprint(self, parts: Sequence[str]) -> str:
-        mixed = " || '|' || ".join(f"CAST({part} AS VARCHAR)" for part in parts)
-        return f"MD5({mixed})"
 
 
 def _day(x: str, stored: Stored) -> str:
