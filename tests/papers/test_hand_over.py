@@ -14,6 +14,7 @@ from scipy.stats import binom
 from admeasure.auditing.replay import compare
 from admeasure.bounds.evidence import Evidence
 from admeasure.errors import UsageError
+from admeasure.families.graphical.family import GraphicalFamily
 from admeasure.measurement import Measurement
 from admeasure.mechanisms.aim_plus import LOOK, AimPlus
 from admeasure.parts import hand_over
@@ -132,6 +133,26 @@ def test_what_product_rows_cannot_hold_stays_with_the_tree(monkeypatch):
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(("part", "due"), [(0.2, True), (0.3, False)])
+def test_product_rows_are_to_hold_most_of_what_the_model_misses(monkeypatch, part, due):
+    """Noise is faint and the rounds may spend nothing: the tree would stay as it is."""
+    table = source(dense(columns=6))
+    curator = Curator(table, Ledger(RHO), SeededNoise(0))
+    workload = parse_workload("all-2way", curator.domain)
+    family = GraphicalFamily()
+    model = family.update(family.init(curator.domain), curator.measure([Marginal(("c00",))], RHO))
+    sets = workload.marginals()
+    looked = tuple(
+        Measurement(Marginal(c), t, 0.0) for c, t in zip(sets, table.counts(sets), strict=True)
+    )
+    missed = hand_over.missed(model, looked)
+    monkeypatch.setattr(hand_over, "missed_by_products", lambda *_: part**2 * missed)
+    watch = hand_over.HandOver(
+        looked, hand_over.AskedPairs.of(curator.domain, workload), 1, missed, Zcdp(100)
+    )
+    assert watch.due(model, Zcdp(99), Zcdp(0)) is due
+
+
 def test_what_is_looked_at_and_what_it_costs_are_public():
     """The same pairs for tables that have nothing in common, for what the division says."""
     looks = []
@@ -154,7 +175,7 @@ def test_what_is_looked_at_and_what_it_costs_are_public():
     ("options", "columns", "rows"),
     [
         ({"hand_over": "never"}, 50, ROWS),
-        ({}, 48, ROWS),  # not wide
+        ({}, 24, ROWS),  # not wide
         ({"hand_over": "always"}, 5, ROWS),  # a tree holds most of so few pairs
         ({}, 50, 500),  # noise on all pairs would drown them
         ({}, 300, 10**9),  # too many pairs

@@ -16,9 +16,9 @@ out (docs/explanations/aim.md has what they do to the error):
 
 Of more than 48 columns a round chooses several marginals by one set of scores, a batch, and fits
 once. What is on offer for the next of them is a function of the choices before it and of public
-sizes (`Curator.in_turn`). If the pairs of such a table are dependent beyond what a tree can hold,
-all of them are measured with what is left and a mixture of products takes the tree's place
-(`hand_over.py`).
+sizes (`Curator.in_turn`). If the pairs of a table of more than 24 columns are dependent beyond what
+a tree can hold, all of them are measured with what is left and a mixture of products takes the
+tree's place (`hand_over.py`).
 
 Released: noisy marginals and private choices, as of `aim`, each charged to the ledger in rho: the k
 choices of a batch rho/k each of what the round has for choosing, its measurements alike; so are the
@@ -58,7 +58,8 @@ from admeasure.workload import Workload
 AGAIN = "all that the model holds once more, together, with what the rounds leave"
 LOOK = "a look at pairs, for dependence that a tree cannot hold, each"
 HandsOver = Literal["wide", "always", "never"]
-"""On which tables pairs may go to a mixture: those of more than ONE_BY_ONE columns, all, none."""
+"""On which tables pairs may go to a mixture: those of more than FEW_COLUMNS columns, all, none."""
+FEW_COLUMNS = 24
 PER_COLUMN = 8
 ONE_BY_ONE, COLUMNS_A_CHOICE = 48, 12
 """Up to so many columns a round chooses one marginal; of more, one for each so many columns."""
@@ -145,7 +146,7 @@ class AimPlus:
     (`dearer_of`); the tree has less room (`room_of`). By default one up to 48 columns, then one for
     each 12.
     `hand_over`: which tables may be handed over to a mixture of products, where their pairs are
-    dependent beyond what a tree can hold: those of more than 48 columns ("wide"), any ("always") or
+    dependent beyond what a tree can hold: those of more than 24 columns ("wide"), any ("always") or
     none ("never"). Never one with structural zeros, which a mixture does not keep.
     With alpha 0.9 and 0, 1, 4, 1, "no", 1 and "never" it is `aim` but for weights, `HOPELESS`
     and `PER_COLUMN`.
@@ -246,7 +247,7 @@ class AimPlus:
         return Outcome(model, made, selector.evidence(log, model, most), notes)
 
     def _look(self, task: Task, budget: Cost, rows: float) -> hand_over.Look | None:
-        allowed = {"wide": len(task.domain) > ONE_BY_ONE, "always": True, "never": False}
+        allowed = {"wide": len(task.domain) > FEW_COLUMNS, "always": True, "never": False}
         if task.zeros or not allowed[self.hand_over]:
             return None
         return hand_over.look_of(task.domain, task.workload, task.unit, budget, rows)

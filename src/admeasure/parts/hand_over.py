@@ -74,6 +74,8 @@ STRONGEST = 0.1
 """The part of the pairs looked at, the worst answered, that is left out: a few strong pairs are for
 the tree."""
 SMALLEST = 1e-300
+HELD = 0.25
+"""What product rows cannot hold of the model is to be at most this part of what it misses."""
 GAIN = 0.9
 """The error after a hand-over is to be at most this part of the tree's: noise in what a look says
 alone would make a difference where pairs can hardly be told from noise."""
@@ -184,10 +186,14 @@ class HandOver:
         most = GAIN * self.pairs.error(c * (1 + fallen) / (1 + fallen * (1 + further)))
         noise = (self.pairs.sigmas(remaining, self.l2_squared) / model.total) ** 2
         handed = self.pairs.error(c, noise * self.pairs.freedom)
-        if math.hypot(handed, self._unfit) < most and model is not self._asked:
+        held = HELD * self.pairs.error(c)
+        if self._worth(handed, most, held) and model is not self._asked:
             missing = missed_by_products(model, self.pairs.sets)
             self._asked, self._unfit = model, self.pairs.error(missing)
-        return math.hypot(handed, self._unfit) < most
+        return self._worth(handed, most, held)
+
+    def _worth(self, handed: float, most: float, held: float) -> bool:
+        return math.hypot(handed, self._unfit) < most and self._unfit <= held
 
     def measured(self, curator: Curator) -> tuple[Measurement, ...]:
         """All pairs, with all that is left."""
