@@ -92,7 +92,7 @@ def _run_page(start: Path, *, files: int | None = None, patience: float = 0.0) -
         program = f"from pathlib import Path\nfrom admeasure.cli.ui import serve\nserve({told})"
         command += ["-c", program]
     else:
-        command += ["-m", "admeasure.cli", "ui", "--no-browser", "--folder", str(folder)]
+        command += ["-m", "admeasure", "ui", "--no-browser", "--folder", str(folder)]
 
     def limit() -> None:
         if files is not None:

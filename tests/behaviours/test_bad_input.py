@@ -507,7 +507,7 @@ def test_the_installed_command_refuses_in_the_same_way(case: str, place: Place) 
     breaks, code, words = CASES[case]
     argv = breaks(place)
     done = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *argv],
+        [sys.executable, "-m", "admeasure", *argv],
         cwd=place.folder,
         capture_output=True,
         text=True,

@@ -133,6 +133,6 @@ def test_the_commands_of_the_demo_work_when_they_are_typed(
     )
     argv = line.removeprefix("$ admeasure ").split()
     done = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *argv], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "admeasure", *argv], capture_output=True, text=True, check=True
     )
     assert "women who earn more than 50K" in done.stdout

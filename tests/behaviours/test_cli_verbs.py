@@ -381,10 +381,10 @@ def test_a_report_holds_no_true_error_and_the_internal_one_says_so_in_its_name(
 def test_there_is_no_colour_where_there_is_no_terminal(
     folder: Path, environment: dict[str, str]
 ) -> None:
-    done = python("-m", "admeasure.cli", *FIT, "--seed", "1", **environment)
+    done = python("-m", "admeasure", *FIT, "--seed", "1", **environment)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout + done.stderr
-    done = python("-m", "admeasure.cli", "fit", "--help", **environment)
+    done = python("-m", "admeasure", "fit", "--help", **environment)
     assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -404,7 +404,7 @@ def on_a_terminal(argv: list[str], **environment: str) -> str:
 
 
 def test_a_terminal_gets_colour_unless_no_color_is_set(folder: Path) -> None:
-    argv = [sys.executable, "-m", "admeasure.cli", *FIT[:-1]]
+    argv = [sys.executable, "-m", "admeasure", *FIT[:-1]]
     assert "\x1b[" in on_a_terminal([*argv, "one", "--seed", "1"])
     plain = on_a_terminal([*argv, "two", "--seed", "1"], NO_COLOR="1")
     assert "\x1b[1;31m" not in plain
@@ -413,7 +413,7 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(folder: Path) -> None:
 
 def test_a_reader_that_stops_early_is_no_error(folder: Path) -> None:
     assert run([*FIT]) == 0
-    command = f"{sys.executable} -m admeasure.cli answer release q.toml | true"
+    command = f"{sys.executable} -m admeasure answer release q.toml | true"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )

@@ -225,11 +225,11 @@ def test_the_command_line_takes_the_folder_of_the_cache(table, tmp_path):
     )
     command += f" --out {tmp_path}/release --cache-codes {tmp_path}"
     good = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *command.split()], capture_output=True, text=True
+        [sys.executable, "-m", "admeasure", *command.split()], capture_output=True, text=True
     )
     assert good.returncode == 0, good.stderr
     bad = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *command.split(), "--cache-codes", "nowhere"],
+        [sys.executable, "-m", "admeasure", *command.split(), "--cache-codes", "nowhere"],
         capture_output=True,
         text=True,
     )

@@ -81,7 +81,7 @@ def test_a_new_process_answers_and_samples_the_same(release: Release, tmp_path: 
     (tmp_path / "q.toml").write_text('[[query]]\nname = "q"\nwhere = {sex = "f", smoker = true}\n')
 
     def command(*argv: str) -> str:
-        argv = (sys.executable, "-m", "admeasure.cli", *argv)
+        argv = (sys.executable, "-m", "admeasure", *argv)
         return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     (found,) = json.loads(command("answer", "release", "q.toml", "--json"))["answers"]

@@ -261,7 +261,7 @@ def test_a_job_that_takes_too_long_is_recorded_as_such(plan: Path) -> None:
 def test_a_killed_study_goes_on_where_it_stopped(plan: Path, rows_of_the_plan: bytes) -> None:
     plan.write_text(PLAN.replace("seeds = 2", "seeds = 5"))
     out = plan.with_name("r.jsonl")
-    command = [sys.executable, "-m", "admeasure.cli", "study", str(plan), "--out", str(out)]
+    command = [sys.executable, "-m", "admeasure", "study", str(plan), "--out", str(out)]
     process = subprocess.Popen([*command, "--jobs", "2"], start_new_session=True)
     end = time.monotonic() + 120
     while not (out.exists() and out.read_bytes().count(b"\n") >= 1):

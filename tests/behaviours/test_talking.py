@@ -129,6 +129,6 @@ def test_how_one_command_talks_is_forgotten_by_the_next(capfd):
 def test_a_process_that_read_a_file_ends_without_a_word(verb: list[str]):
     """Also where libraries have something to say about how it ended."""
     done = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", *verb], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "admeasure", *verb], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""

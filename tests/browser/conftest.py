@@ -89,7 +89,7 @@ class Server:
 
 
 def serve(start: Path, folder: Path) -> Server:
-    command = [sys.executable, "-m", "admeasure.cli", "ui", "--no-browser", "--folder", str(folder)]
+    command = [sys.executable, "-m", "admeasure", "ui", "--no-browser", "--folder", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=start)
     assert process.stdout is not None
     return Server(process.stdout.readline().strip(), folder, start, process)

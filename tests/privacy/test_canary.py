@@ -132,7 +132,7 @@ class Place:
                 resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
 
         return subprocess.Popen(
-            [sys.executable, "-m", "admeasure.cli", *args],
+            [sys.executable, "-m", "admeasure", *args],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

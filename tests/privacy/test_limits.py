@@ -250,7 +250,7 @@ def command(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "schema.toml").write_text(SCHEMA.dumps())
     fixed = ["--schema", "schema.toml", "--workload", "all-2way", "--epsilon", "1"]
     return subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", "fit", "data.csv", *fixed, *args],
+        [sys.executable, "-m", "admeasure", "fit", "data.csv", *fixed, *args],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -281,7 +281,7 @@ def test_a_long_step_is_interrupted_and_the_run_goes_on_later(tmp_path):
     started = time.perf_counter()
     args = ["--schema", "wide.toml", "--workload", "all-3way", "--epsilon", "1", "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "admeasure.cli", "fit", "wide.csv", *args, "--mechanism", "mwem",
+        [sys.executable, "-m", "admeasure", "fit", "wide.csv", *args, "--mechanism", "mwem",
          "--passes", "400", "--rounds", "30", "--out", "out", "--max-seconds", "4"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -30,7 +30,7 @@ def run_json(argv: list[str]) -> dict[str, Any]:
 def _done(argv: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         # -P: no file that lies in the folder at hand is taken for a module.
-        [sys.executable, "-P", "-m", "admeasure.cli", *argv],
+        [sys.executable, "-P", "-m", "admeasure", *argv],
         capture_output=True,
         text=True,
         check=False,

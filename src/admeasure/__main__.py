@@ -1,4 +1,4 @@
-"""`python -m admeasure.cli`, for a place without the console script."""
+"""`python -m admeasure`, for a place without the console script."""
 
 from __future__ import annotations
 
