@@ -243,7 +243,8 @@ def _errors(release: Release) -> Iterator[str]:
     """The errors that the release states are one result of the log, of the right sensitivity."""
     if release.errors is None:
         return
-    stated = WorkloadErrors(release.model, release.workload, release.schema.domain)
+    workload = release.workload.of_errors(len(release.errors.marginals))
+    stated = WorkloadErrors(release.model, workload, release.schema.domain)
     expected = (
         str(stated),
         release.errors.sigma,

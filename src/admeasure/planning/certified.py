@@ -63,20 +63,20 @@ def _can_be_had(task: Task) -> bool:
 def check(task: Task, share: Fraction) -> None:
     """Refuse a certificate of marginals that cannot be counted whole."""
     if share:
-        marginals = task.workload.marginals()
+        marginals = task.workload.certified.marginals()
         room.check_counted(task.domain, marginals, "The accuracy certificate (--certify)")
 
 
 def needs(task: Task, share: Fraction) -> float:
     """Megabytes: exact counts and the model's answers, some marginals at a time."""
-    marginals = task.workload.marginals() if share else ()
+    marginals = task.workload.certified.marginals() if share else ()
     return room.megabytes(task.domain, marginals, each=0, largest=32)
 
 
 def seconds(task: Task, share: Fraction, rows: int | None) -> float:
     """What a run takes longer."""
     larger = SECONDS + ROW_SECONDS * (rows or ASSUMED_ROWS)
-    marginals = task.workload.marginals() if share else ()
+    marginals = task.workload.certified.marginals() if share else ()
     return sum(PAIR_SECONDS if len(columns) <= 2 else larger for columns in marginals)
 
 
@@ -84,7 +84,8 @@ def divide(task: Task, budget: Cost, share: Fraction) -> tuple[tuple[Item, ...],
     """The item of the certificate, no item where there is none; and what the mechanism has."""
     if not share:
         return (), budget
-    errors = WorkloadErrors(AnswersModel(task.domain, 0.0, {}, {}), task.workload, task.domain)
+    nothing = AnswersModel(task.domain, 0.0, {}, {})
+    errors = WorkloadErrors(nothing, task.workload.certified, task.domain)
     cost = budget * share
     return (Item(str(errors), cost, cost.sigma(errors.l2_squared(task.unit))),), budget - cost
 
@@ -94,12 +95,13 @@ def foreseen(task: Task, items: Sequence[Item], rows: int | None) -> tuple[str, 
     and twice the rows, so that within `rows` of something says nothing."""
     if not items:
         return ()
-    workload, most = task.workload, math.inf if rows is None else rows
+    workload, most = task.workload.certified, math.inf if rows is None else rows
     marginals = workload.marginals()
     m = len(marginals)
     times = max(mean_factor(m), math.sqrt(m) if workload.weighs_alike else 0.0)
     slack = rounding(max(map(task.domain.cells, marginals), default=0), most)
-    whose = "of those that are looked at the" if workload.sampled else "the workload's"
+    sample = m < task.workload.asked
+    whose = f"of {m:,} marginals, a public sample, the" if sample else "the workload's"
     mean, each = (1.96 * items[0].noise / draws + slack for draws in (times, 1))
     if mean >= most:
         return (NOTHING,)
@@ -116,8 +118,9 @@ def run(mechanism: Mechanism, task: Task, curator: Curator, share: Fraction = NO
     if not items:
         return mechanism.run(task, curator)
     outcome = mechanism.run(task, curator.within(left))
-    errors = WorkloadErrors(outcome.model, task.workload, task.domain)
+    workload = task.workload.certified
+    errors = WorkloadErrors(outcome.model, workload, task.domain)
     noisy = curator.statistic(errors, items[0].cost)
-    alike = task.workload.weighs_alike
+    alike = workload.weighs_alike
     stated = NoisyErrors(errors.marginals, noisy.values, noisy.sigma, weighs_alike=alike)
     return replace(outcome, errors=stated)

@@ -1,7 +1,8 @@
 """How far a model is from the table: a statistic that a run may release as its last step.
 
 What is released, for a model p that was fixed before (it follows from what was released earlier)
-and the marginals r of a workload, m of them: with E_r = ||M_r(D) - M_r(p)||_1 in rows,
+and the marginals r of a workload, m of them (of many a public sample, `Workload.certified`):
+with E_r = ||M_r(D) - M_r(p)||_1 in rows,
 
     floor(k Σ w_r E_r / Σ w_r),  floor(E_1), …, floor(E_m),
 

@@ -129,11 +129,12 @@ def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> Noisy
     if sigma is None:
         return None
     values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")[ERRORS]
-    marginals, scale = workload.marginals(), float(sigma)
+    scale, of = float(sigma), workload.of_errors(values.size - 1)
+    marginals = of.marginals()
     fits = values.dtype == np.int64 and values.shape == (1 + len(marginals),)
     if not (fits and 0 < scale <= LARGEST_SIGMA):
         raise ReleaseError("The errors that the release states are not sound. Fetch it again.")
-    return NoisyErrors(marginals, values, scale, weighs_alike=workload.weighs_alike)
+    return NoisyErrors(marginals, values, scale, weighs_alike=of.weighs_alike)
 
 
 def leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:

@@ -358,9 +358,11 @@ def _accuracy(request: FitRequest, outcome: Outcome) -> str:
     if mean is None:
         return ""
     most = MOST if outcome.model.adds_up else math.inf  # other answers need be no distributions
-    said = mean.in_words(len(request.workload.marginals()), outcome.model.total, most)
-    if request.workload.sampled:
-        return f"{said} They are a public sample of {request.workload.rule}."
+    workload, looked = request.workload, request.workload.certified.marginals()
+    said = mean.in_words(len(looked), outcome.model.total, most)
+    if len(looked) < workload.asked:
+        whole = workload.rule or f"its {workload.asked:,} marginals"
+        return f"{said} They are a public sample of {whole}."
     if all(isinstance(query, Marginal) for query in request.workload):
         return said
     return f"{said} A threshold counts here as the marginal that it reads."
