@@ -137,8 +137,8 @@ def fit(
     `public` is a table that needs no protection, for a mechanism that learns from one.
 
     `certify` is the share of the budget that buys, as a last step, how far the model is from the
-    table: the L1 error of each marginal of the workload and their mean, with noise
-    (`admeasure.privacy.workload_errors`). Bounds and intervals use it. By default it is a twentieth
+    table: the L1 error of each marginal of the workload, or of a public sample of 4,096, and their
+    mean, with noise (`admeasure.privacy.workload_errors`). Bounds and intervals use it. By default it is a twentieth
     where no mechanism is named, and nothing where one is.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
