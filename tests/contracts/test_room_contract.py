@@ -191,7 +191,7 @@ def test_a_plan_says_what_does_not_fit_and_what_would(monkeypatch: pytest.Monkey
     assert 0 < needs < said
     assert "take less" not in notes(2 * said)
     assert "may end without a release" in notes(0.99 * said)
-    assert "mst, independent) take less" in notes(0.99 * said)
+    assert "(independent) take less" in notes(0.99 * said)
     assert "fit would refuse" in notes(0.99 * needs)
 
 
