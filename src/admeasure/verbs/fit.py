@@ -138,8 +138,8 @@ def fit(
 
     `certify` is the share of the budget that buys, as a last step, how far the model is from the
     table: the L1 error of each marginal of the workload, or of a public sample of 4,096, and their
-    mean, with noise (`admeasure.privacy.workload_errors`). Bounds and intervals use it. By default it is a twentieth
-    where no mechanism is named, and nothing where one is.
+    mean, with noise (`admeasure.privacy.workload_errors`). Bounds and intervals use it. By default
+    it is a twentieth where no mechanism is named, and nothing where one is.
 
     With `resume` a run that was interrupted at `out` goes on where it stopped. A run that reaches
     one of its `limits` stops with `LimitReached`, charged for what it spent; it can be resumed. A
