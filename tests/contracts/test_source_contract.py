@@ -314,6 +314,37 @@ def test_codes_are_counted_in_the_level_of_their_nearest_group(make: Make):
     assert found.tolist() == np.bincount([place(v) for v in values], minlength=5).tolist()
 
 
+@pytest.mark.parametrize("most", [0, 2])
+def test_by_coarser_levels_the_same_rows_are_counted(make: Make, most: int):
+    """Against its own fine counts, added up; at most so many rows of a unit, or without units."""
+    unit = f'unit_column = "id"\nmax_rows_per_unit = {most}\n' if most else ""
+    head = f'[table]\nname = "t"\n[privacy]\nunit = "person"\n{unit}'
+    sex = '[[column]]\nname = "sex"\ntype = "boolean"\n'
+
+    def schema(edges: str) -> Schema:
+        age = f'[[column]]\nname = "age"\ntype = "integer"\nmissing_values = []\n{edges}'
+        return Schema.loads(head + sex + age)
+
+    fine, coarse = schema("minimum = 0\nmaximum = 39"), schema("edges = [0, 3, 20, 39]")
+    rng = np.random.default_rng(3)
+    age = [None if a > 39 else int(a) for a in rng.integers(0, 42, 400)]
+    flags = [bool(b) for b in rng.integers(0, 2, 400)]
+    source = make({"sex": flags, "age": age, "id": [i % 90 for i in range(400)]}, fine)
+    into = [0] * 3 + [1] * 17 + [2] * 20 + [3]
+    marginals = [("age",), ("age", "sex"), ("sex",), ()]
+    of_age, of_both, *same = source.counts(marginals)
+    added = [np.zeros((4, *one.shape[1:]), np.int64) for one in (of_age, of_both)]
+    for to, of in zip(added, (of_age, of_both), strict=True):
+        np.add.at(to, into, of)
+    by = source.by(coarse)
+    assert by.schema == coarse
+    for found, expected in zip(by.counts(marginals), [*added, *same], strict=True):
+        assert np.array_equal(found, expected)
+    (cells,) = by.sparse([("age", "sex")])
+    assert np.array_equal(cells.dense(coarse.domain), added[1])
+    assert np.array_equal(source.counts(marginals)[1], of_both)  # which stays as it was
+
+
 def test_a_marginal_too_large_for_memory_is_refused_before_it_is_counted(make: Make):
     names = [f"c{i}" for i in range(8)]
     schema = Schema.coded("wide", dict.fromkeys(names, 5000))

@@ -20,11 +20,11 @@ from admeasure.planning import bought
 from admeasure.planning.groups import level_variances
 from admeasure.privacy.book import Book
 from admeasure.privacy.cost import Zcdp, budget_of
-from admeasure.privacy.recoded import Recoded
 from admeasure.release import Release
 from admeasure.request import ChargeTo
 from admeasure.schema import Schema
 from admeasure.schema.categorical import StringColumn
+from admeasure.sources.coarser import AddedUp
 from admeasure.sources.files.source import DuckDBSource
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
@@ -72,10 +72,10 @@ def some_cut(seed: int) -> Schema:
 def test_codes_add_up_to_what_the_levels_themselves_would_count(rows, seed, dense):
     """Against the encoder, which reads every code anew by the schema with levels."""
     table, coarse = frame(rows, seed), some_cut(seed)
-    view = Recoded(MemorySource(table, OPEN.as_read), coarse, dense_cells=dense)
-    plain = MemorySource(table, coarse)
-    for found, expected in zip(view.counts(MARGINALS), plain.counts(MARGINALS), strict=True):
-        assert np.array_equal(found, expected)
+    fine, plain = MemorySource(table, OPEN.as_read), MemorySource(table, coarse)
+    for view in (fine.by(coarse), AddedUp(fine, coarse, dense_cells=dense)):
+        for found, expected in zip(view.counts(MARGINALS), plain.counts(MARGINALS), strict=True):
+            assert np.array_equal(found, expected)
 
 
 def test_a_file_is_recoded_as_a_frame_is(tmp_path):
@@ -83,7 +83,7 @@ def test_a_file_is_recoded_as_a_frame_is(tmp_path):
     lines = ["icd,sex", *(f"{a},{b}" for a, b in zip(*table.values(), strict=True))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     path, expected = str(tmp_path / "t.csv"), MemorySource(table, coarse).counts(MARGINALS)
-    for source in (Recoded(DuckDBSource(path, OPEN.as_read), coarse), DuckDBSource(path, coarse)):
+    for source in (DuckDBSource(path, OPEN.as_read).by(coarse), DuckDBSource(path, coarse)):
         found = source.counts(MARGINALS)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 

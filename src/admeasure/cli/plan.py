@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from admeasure.verbs.plan import Planned
 
 
-SHOWN = 40
-"""The most lines of a split that are printed; --json has them all."""
+SHOWN = 24
+"""The most lines of a split that are printed, the largest parts; --json has them all."""
 
 
 def plan(
@@ -61,22 +61,25 @@ def _print(planned: Planned) -> None:
         f"epsilon {planned.epsilon:g} at delta {planned.delta:g} allows {budget}; no data was read."
     )
     say()
+    parts = [float(item.total.ratio(budget)) for item in made.items]
+    largest = sorted(range(len(parts)), key=lambda i: -parts[i])[:SHOWN]
     lines = [
         [
             item.what,
             str(item.times),
             f"{float(item.cost):.4g}",
-            f"{100 * float(item.total.ratio(budget)):.1f}%",
+            f"{100 * part:.1f}%",
             "" if item.sigma is None else f"{item.sigma:.4g}",
             *([f"{float(item.cost.delta_share):.3g}"] if budget.delta_share else []),
         ]
-        for item in made.items
+        for item, part in ((made.items[i], parts[i]) for i in sorted(largest))
     ]
     head = ["what", "times", "rho each", "share", "noise, in rows"]
     head += ["delta each"] if budget.delta_share else []
-    say_table(head, lines[:SHOWN])
-    if len(lines) > SHOWN:
-        say(f"… and {len(lines) - SHOWN} more; --json lists them all.")
+    say_table(head, lines)
+    if len(parts) > SHOWN:
+        rest = 100 * (sum(parts) - sum(parts[i] for i in largest))
+        say(f"… and {len(parts) - SHOWN} more, {rest:.1f}% together; --json has them all.")
     say()
     say(f"rounds           {made.rounds}")
     say(f"expected error   {_expected(made, rows)}")

@@ -19,7 +19,7 @@ from admeasure.domain import Domain
 from admeasure.measurement import Measurement
 from admeasure.planning import tree
 from admeasure.planning.division import Item
-from admeasure.planning.purchase import Purchase
+from admeasure.planning.purchase import Purchase, in_words
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.tree_counts import TreeCounts
@@ -63,8 +63,7 @@ class PrivateBins:
     def foreseen(self, schema: Schema, items: Sequence[Item], likely: Mapping[str, int]) -> str:
         if not likely:
             return FORESEEN.format(many="the most bins that they may come to have")
-        found = ", ".join(f"{name}: {bins}" for name, bins in likely.items())
-        return FORESEEN.format(many=f"as many bins as can hold enough rows ({found})")
+        return FORESEEN.format(many=f"as many bins as can hold enough rows ({in_words(likely)})")
 
     def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
         """A bin is divided where it holds more than its share and more than noise would."""

@@ -95,7 +95,6 @@ def graphical(
         megabytes += BYTES_PER_WAY * max(0, len(domain) - WIDE) ** 2 / MEGABYTE
     else:
         megabytes += cells * BYTES_PER_CELL / MEGABYTE
-    of_rounds = seconds is None
     if seconds is None:
         looked = sum(len(columns) >= rates.one_by_one for columns in candidates)
         seconds = rates.start + looked * rates.candidate + rates.megabyte * reach
@@ -106,7 +105,7 @@ def graphical(
         "The expected error is what noise alone would cause; correlations that are not measured "
         "add to it, and marginals with many cells are usually answered from smaller ones.",
         "Memory and time are rough: half as much, or twice, is common."
-        + (DENSE if of_rounds else ""),
+        + (DENSE if cells is None else ""),
     )
     return Plan(items, rounds, error, megabytes, seconds, notes)
 

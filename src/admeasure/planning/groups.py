@@ -20,7 +20,7 @@ from admeasure.measurement import Measurement
 from admeasure.planning import tree
 from admeasure.planning.bins import pair_sigma
 from admeasure.planning.division import Item
-from admeasure.planning.purchase import Purchase
+from admeasure.planning.purchase import Purchase, in_words
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.tree_counts import TreeCounts
@@ -62,8 +62,7 @@ class PrivateGroups:
     def foreseen(self, schema: Schema, items: Sequence[Item], likely: Mapping[str, int]) -> str:
         if not likely:
             return FORESEEN.format(many="the most levels that they may come to have")
-        found = ", ".join(f"{name}: {levels}" for name, levels in likely.items())
-        return FORESEEN.format(many=f"as many levels as can hold enough rows ({found})")
+        return FORESEEN.format(many=f"as many levels as can hold enough rows ({in_words(likely)})")
 
     def likely(self, column: Column, schema: Schema, budget: Cost, item: Item, rows: int) -> int:
         read = schema.as_read.domain

@@ -1,7 +1,8 @@
-"""What a run bought of one column."""
+"""What a run buys of one column, and how a plan counts it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admeasure.measurement import Measurement
@@ -17,3 +18,22 @@ class Purchase:
     column: Column
     inside: Inside | None = None
     known: Measurement | None = None
+
+
+NAMED = 8
+
+
+def in_words(likely: Mapping[str, int]) -> str:
+    """About how many levels each column will have.
+
+    >>> in_words({"age": 19, "cost": 16})
+    'age: 19, cost: 16'
+    >>> in_words({f"c{i}": 5 + i % 2 for i in range(60)})[-38:]
+    'c7: 6 and 52 more, from 5 to 6 of each'
+    """
+    names = list(likely)[:NAMED]
+    named = ", ".join(f"{name}: {likely[name]}" for name in names)
+    if len(likely) == len(names):
+        return named
+    least, most = min(likely.values()), max(likely.values())
+    return f"{named} and {len(likely) - NAMED} more, from {least} to {most} of each"

@@ -51,7 +51,6 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import Noise
 from admeasure.privacy.offer import Among, OnOffer
 from admeasure.privacy.reading import AnswerReader
-from admeasure.privacy.recoded import Recoded
 from admeasure.privacy.scores import grouped
 from admeasure.privacy.scores.score import Block, Score, StreamedScore
 from admeasure.privacy.statistic import NoisyStatistic, Statistic
@@ -111,18 +110,15 @@ class Curator:
         return self.ledger.remaining
 
     def recoded(self, schema: Schema, known: Sequence[Measurement] = ()) -> Curator:
-        """A curator of the same table in the levels of `schema`, for what is left of the budget: in
-        coarser ones by adding up, in texts that were found by reading it again. Releases nothing;
-        the schema and what is `known` follow from what was released.
+        """A curator of the same table by `schema`, for what is left of the budget (`Source.by`).
+        Releases nothing; the schema and what is `known` follow from what was released.
 
         Each of the latter is joined to the first measurement of its query that a mechanism gets,
         unless something was chosen before: bounds rest on the noise of measurements after choices,
         and the levels were found by the noise of what is known.
         """
-        held = self._source
-        source = held.by(schema) if _holds_texts(held) else Recoded(held, schema)
         shared = {"memory": self._memory, "known": known}
-        return Curator(source, self.ledger, self._noise, self.journal, **shared)
+        return Curator(self._source.by(schema), self.ledger, self._noise, self.journal, **shared)
 
     def within(self, budget: Cost) -> Curator:
         """The same curator for a part of the budget; what is charged to it is charged here."""

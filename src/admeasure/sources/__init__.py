@@ -29,6 +29,9 @@ class Source(Protocol):
     `sparse` gives the same counts as the cells that occur, for marginals of any number of columns;
     its memory follows the rows and not the cells.
 
+    `by` gives the same rows by a schema whose columns are these, some of them in coarser levels.
+    What the two hold they share, and closing one closes both.
+
     `close` lets go of what is held outside this process: a connection, a file, codes in a cluster.
     """
 
@@ -43,6 +46,8 @@ class Source(Protocol):
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]: ...
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]: ...
+
+    def by(self, schema: Schema) -> Source: ...
 
     def close(self) -> None: ...
 

@@ -6,6 +6,7 @@ kept. Counts are exact and private: what is released of them is the curator's af
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from admeasure.schema.storage import Storage, storage_of_plain
 from admeasure.schema.units import unit_text, units_of
 from admeasure.schema.values import plain, quoted
 from admeasure.sources.cells import count_cells
+from admeasure.sources.coarser import recoded, recodings
 from admeasure.sources.count import count_marginals
 from admeasure.sources.texts import TextsOf, check_storage, count_texts, in_blocks, sought
 from admeasure.sparse import SparseCounts, TextCounts
@@ -78,6 +80,12 @@ class MemorySource:
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:
         return count_cells(self._codes, self._schema.domain, marginals)
+
+    def by(self, schema: Schema) -> MemorySource:
+        source = copy.copy(self)
+        source._schema = schema
+        source._codes = recoded(self._codes, recodings(self._schema, schema))
+        return source
 
 
 def texts_in(frame: Any, schema: Schema, names: Sequence[str]) -> TextsOf:

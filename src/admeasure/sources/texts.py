@@ -71,8 +71,8 @@ class OpenTable:
         return self._texts(column)
 
     def by(self, schema: Schema) -> Source:
-        """The same table by a schema in which its columns have levels. What was read before is let
-        go; what is read now, with this."""
+        """The table read again, by a schema in which its columns have levels. What was read before
+        is let go; what is read now, with this."""
         self._source.close()
         self._source = self._opened(schema)
         return self._source

@@ -15,6 +15,7 @@ what every sensitivity rests on. Stored order plays no part, since a view has no
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from admeasure.errors import DataError
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem
 from admeasure.sources.cells import count_cells_in_passes
+from admeasure.sources.coarser import Recodings, recoded, recodings
 from admeasure.sources.count import count_in_passes
 from admeasure.sources.files.cache import CodeFile, dtypes_of
 from admeasure.sources.files.encodings import in_utf8
@@ -62,6 +64,8 @@ class DuckDBSource:
         progress: Progress | None = None,
     ) -> None:
         self._table = FileTable(locate(data), schema, memory_megabytes)
+        self._schema = schema
+        self._by: Recodings = {}
         self._progress = progress
         self._kept: list[dict[str, np.ndarray]] | None = []
         self._file: CodeFile | None = None
@@ -86,7 +90,7 @@ class DuckDBSource:
 
     @property
     def schema(self) -> Schema:
-        return self._table.schema
+        return self._schema
 
     @property
     def in_memory(self) -> bool:
@@ -124,6 +128,11 @@ class DuckDBSource:
             max_bytes=self._work_bytes,
         )
 
+    def by(self, schema: Schema) -> DuckDBSource:
+        source = copy.copy(self)
+        source._schema, source._by = schema, recodings(self._table.schema, schema)
+        return source
+
     def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)
 
@@ -135,6 +144,11 @@ class DuckDBSource:
     def _chunks(self, columns: Columns, part: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
         """The rows once more; `part` says which pass this is, of how many, for the progress."""
         names = columns or self.schema.names[:1]
+        for chunk in self._read(names, part):
+            yield recoded({name: chunk[name] for name in names}, self._by)
+
+    def _read(self, names: Columns, part: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
+        """The same in the levels of the table."""
         if self._kept is not None:
             yield from self._kept
             return

@@ -28,6 +28,7 @@ from admeasure.schema.encode import absent_columns
 from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, data_error
 from admeasure.schema.values import quoted
+from admeasure.sources.coarser import AddedUp
 from admeasure.sources.count import MAX_JOINT_CELLS, check, check_columns, in_order
 from admeasure.sources.kind import Progress
 from admeasure.sources.spark.job import collect, is_remote, let_go, let_go_later
@@ -133,6 +134,9 @@ class SparkSource:
         check_columns(self.schema.domain, asked)
         found = {one.columns: one for one in self._scan([], list(dict.fromkeys(asked)))[1]}
         return in_order(found, asked)
+
+    def by(self, schema: Schema) -> AddedUp:
+        return AddedUp(self, schema)
 
     def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)

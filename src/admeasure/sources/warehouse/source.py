@@ -34,6 +34,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.storage import Storage
 from admeasure.schema.values import quoted
+from admeasure.sources.coarser import AddedUp
 from admeasure.sources.count import check, check_columns
 from admeasure.sources.dialect import Dialect, Stored
 from admeasure.sources.kind import Progress
@@ -283,6 +284,9 @@ class WarehouseSource:
             found[columns] = SparseCounts(columns, cells[:, :-1], cells[:, -1])
         found[()] = _nothing_but_rows(self._rows)
         return [_in_order_asked(found[canonical(m)], m) for m in marginals]
+
+    def by(self, schema: Schema) -> AddedUp:
+        return AddedUp(self, schema)
 
     def finding(self, columns: Sequence[str]) -> TextsOf:
         database = self._database
