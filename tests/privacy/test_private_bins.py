@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import admeasure
+import admeasure.limits
 from admeasure.auditing.release import audit_release
 from admeasure.errors import AdmeasureError, SchemaError
 from admeasure.limits import COUNTED_CELLS
@@ -212,6 +213,19 @@ def test_a_plan_says_what_the_bins_cost_and_the_run_pays_just_that():
 def test_a_run_that_was_killed_after_its_bins_were_bought_goes_on_with_the_same_bins(tmp_path):
     # three columns' bins, and the first measurement on them
     assert len(stopped_and_resumed(OPEN, frame(2000, 4), tmp_path, stop_at=4)) == 3
+
+
+def test_a_run_that_has_paid_for_everything_is_not_refused_for_the_room_that_it_took(monkeypatch):
+    """What it holds by then leaves less room than it asked for before it began."""
+    there = [1e6]
+    monkeypatch.setattr(admeasure.limits, "available_megabytes", lambda: there[0])
+
+    def take_all(event: Any) -> None:
+        there[0] = 0.0
+
+    release = admeasure.fit(frame(500, 1), OPEN, **asked(listeners=(take_all,)))
+    assert not release.schema.open_columns
+    assert there == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -216,9 +216,7 @@ def fit(
             curator = Curator(source, run.ledger, request.noise(), journal, memory=memory)
             with watch.armed(strict=source.in_memory):
                 found, outcome = bought.run(mechanism, curator, workload, schema, request.certify)
-                if found is not schema:
-                    request = replace(request, schema=found)
-                release = _release(request, outcome, curator, watch)
+                release = _release(request, found, outcome, curator, watch)
             run.finish(release)
             log("released", rho_spent=float(run.ledger.spent))
     _warn_of_delta(delta, release.rows)
@@ -293,11 +291,15 @@ def _cost(watch: Watch) -> dict[str, float]:
     return {"seconds": round(seconds, 3), "peak_megabytes": round(peak(), 1)}
 
 
-def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Watch) -> Release:
+def _release(
+    request: FitRequest, schema: Schema, outcome: Outcome, curator: Curator, watch: Watch
+) -> Release:
+    """`schema` is that of the request, with what was bought. Nothing is checked again: all is paid
+    for."""
     events = curator.journal.events
     arrays = outcome.model.arrays()
     return Release(
-        schema=request.schema,
+        schema=schema,
         workload=request.workload,
         model=outcome.model,
         measurements=tuple(
@@ -308,7 +310,7 @@ def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Wat
         selections=outcome.selections,
         errors=outcome.errors,
         inside=outcome.inside,
-        certificate=_certificate(request, outcome, curator.ledger),
+        certificate=_certificate(request, schema, outcome, curator.ledger),
         facts={
             "rounds": outcome.rounds,
             **_cost(watch),
@@ -318,8 +320,10 @@ def _release(request: FitRequest, outcome: Outcome, curator: Curator, watch: Wat
     )
 
 
-def _certificate(request: FitRequest, outcome: Outcome, ledger: Ledger) -> Certificate:
-    unit, private = request.schema.unit, request.noise().private
+def _certificate(
+    request: FitRequest, schema: Schema, outcome: Outcome, ledger: Ledger
+) -> Certificate:
+    unit, private = schema.unit, request.noise().private
     randomness = "randomness of the operating system" if private else "a seeded generator"
     return Certificate(
         mechanism=request.mechanism.name,
@@ -347,23 +351,23 @@ def _certificate(request: FitRequest, outcome: Outcome, ledger: Ledger) -> Certi
         version=__version__,
         dataset=request.charge_to.dataset if request.charge_to else None,
         notes=tuple(filter(None, (*request.notes, request.workload.looked_at, *outcome.notes))),
-        accuracy=_accuracy(request, outcome),
+        accuracy=_accuracy(request.workload, schema, outcome),
     )
 
 
-def _accuracy(request: FitRequest, outcome: Outcome) -> str:
+def _accuracy(workload: Workload, schema: Schema, outcome: Outcome) -> str:
     """What the run knows of its mean error, where it bought that."""
-    known = Evidence(request.schema.domain, outcome.model, (), (), errors=outcome.errors)
+    known = Evidence(schema.domain, outcome.model, (), (), errors=outcome.errors)
     mean = known.mean_error(0.95)
     if mean is None:
         return ""
     most = MOST if outcome.model.adds_up else math.inf  # other answers need be no distributions
-    workload, looked = request.workload, request.workload.certified.marginals()
+    looked = workload.certified.marginals()
     said = mean.in_words(len(looked), outcome.model.total, most)
     if len(looked) < workload.asked:
         whole = workload.rule or f"its {workload.asked:,} marginals"
         return f"{said} They are a public sample of {whole}."
-    if all(isinstance(query, Marginal) for query in request.workload):
+    if all(isinstance(query, Marginal) for query in workload):
         return said
     return f"{said} A threshold counts here as the marginal that it reads."
 
