@@ -30,7 +30,7 @@ from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource
 from admeasure.unit import Neighbours
 from admeasure.verbs.fit import fit
-from admeasure.workload import Question, parse_workload
+from admeasure.workload import Question, Workload, parse_workload
 
 NAMES = [f"c{i:02}" for i in range(50)]
 ZERO = '[[zero]]\ncolumns = ["c00", "c01"]\nwhere = {c00 = 0, c01 = 0}\n'
@@ -187,6 +187,16 @@ def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows
     mechanism = AimPlus(**options)
     division = mechanism.divide(Task.of(schema, workload), Zcdp(RHO), rows)
     assert not any(item.what == LOOK for item in division.items)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e300])
+def test_pairs_that_weigh_nearly_nothing_are_measured_with_noise_that_is_drawn(weight):
+    table = source(dense(8))
+    first, *others = combinations(NAMES[:8], 2)
+    workload = Workload([(Marginal(first), weight), *((Marginal(c), 1.0) for c in others)])
+    curator = Curator(table, Ledger(RHO), SeededNoise(3))
+    outcome = AimPlus(hand_over="always").run(Task.of(table.schema, workload), curator)
+    assert (outcome.model.kind, bool(curator.remaining)) == ("products", False)
 
 
 def test_a_table_with_structural_zeros_stays_with_the_tree():

@@ -74,6 +74,9 @@ STRONGEST = 0.1
 """The part of the pairs looked at, the worst answered, that is left out: a few strong pairs are for
 the tree."""
 SMALLEST = 1e-300
+LEAST = 1e-4
+"""The part of the largest share of a hand-over that every pair has: noise of what weighs nearly
+nothing could not be drawn."""
 HELD = 0.25
 """What product rows cannot hold of the model is to be at most this part of what it misses."""
 GAIN = 0.9
@@ -103,8 +106,10 @@ class AskedPairs:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """Of a budget for all of them, those that make Σ weight cells σ least."""
+        """Of a budget for all of them, those that make Σ weight cells σ least, as far as each gets
+        its `LEAST`."""
         found = (self.weights * self.cells) ** (2 / 3)
+        found = np.maximum(found, LEAST * found.max())
         return found / found.sum()
 
     def sigmas(self, cost: Cost, l2_squared: int) -> np.ndarray:
