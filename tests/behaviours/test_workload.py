@@ -85,6 +85,12 @@ def test_a_weight_that_is_no_positive_number_is_refused(weight):
         Workload([(Marginal(["a"]), weight)])
 
 
+@pytest.mark.parametrize("weights", [[1e101], [1e-101], [1e308, 1e308], [6e99, 6e99]])
+def test_weights_whose_sums_would_be_no_numbers_are_refused_before_a_run_adds_them_up(weights):
+    with pytest.raises(WorkloadError, match=r"must lie between 1e-100 and 1e\+100"):
+        Workload((Marginal(["a"]), weight) for weight in weights)
+
+
 @pytest.mark.parametrize(
     ("queries", "message"),
     [([], "at least one query"), ([Cell(["a"], [0])], "not Cell"), ([Marginal(())], "one column")],

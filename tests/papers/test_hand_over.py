@@ -189,7 +189,7 @@ def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows
     assert not any(item.what == LOOK for item in division.items)
 
 
-@pytest.mark.parametrize("weight", [1e-300, 1e300])
+@pytest.mark.parametrize("weight", [1e-100, 1e100])
 def test_pairs_that_weigh_nearly_nothing_are_measured_with_noise_that_is_drawn(weight):
     table = source(dense(8))
     first, *others = combinations(NAMES[:8], 2)

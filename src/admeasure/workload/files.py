@@ -23,6 +23,8 @@ from admeasure.workload.rule import KWay
 RULE = "all"
 MOST_QUERIES = 1_000_000
 """A workload larger than this is refused before it is built: it would fill the memory."""
+LARGEST_WEIGHT = 1e100
+"""Sums of such weights, times cells, are numbers still."""
 _TABLE = re.compile(r"^[ \t]*\[\[", re.MULTILINE)
 
 
@@ -143,8 +145,13 @@ def check_weight(weight: Any) -> float:
     if isinstance(weight, bool) or not isinstance(weight, Real):
         raise WorkloadError(f"A weight must be a number, not {weight!r}.")
     value = float(weight)
-    if not (value > 0 and math.isfinite(value)):
+    if not value > 0 or math.isinf(value):
         raise WorkloadError(f"A weight must be positive and finite, not {weight!r}.")
+    if not 1 / LARGEST_WEIGHT <= value <= LARGEST_WEIGHT:
+        raise WorkloadError(
+            f"A weight must lie between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}; it is "
+            f"{value:g}. Only their ratios count: divide all of them by one number."
+        )
     return value
 
 

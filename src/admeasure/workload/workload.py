@@ -71,7 +71,7 @@ class Workload:
             weights.setdefault(query, []).append(check_weight(weight))
         if not weights:
             raise WorkloadError("A workload needs at least one query.")
-        merged = ((query, math.fsum(parts)) for query, parts in weights.items())
+        merged = ((query, check_weight(math.fsum(parts))) for query, parts in weights.items())
         object.__setattr__(self, "entries", tuple(sorted(merged, key=_order)))
         object.__setattr__(self, "rule", None)
 
