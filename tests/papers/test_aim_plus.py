@@ -285,6 +285,7 @@ def test_sets_weigh_what_the_queries_that_read_them_weigh():
     [
         ({"alpha": 1.0}, "alpha"),
         ({"final_pass": 1.0}, "final-pass"),
+        ({"final_pass": 1e-30}, "final-pass"),  # its noise could not be drawn
         ({"penalty": -0.1}, "penalty"),
         ({"penalty": float("nan")}, "penalty"),
         ({"growth": 1}, "growth"),

@@ -19,6 +19,9 @@ from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
 from admeasure.schedules.annealed import Annealed
 
+LEAST_KEPT = 1e-6
+"""A smaller part of the budget, divided once more, could buy noise beyond what is drawn."""
+
 
 @dataclass(frozen=True)
 class Annealing:
@@ -50,16 +53,17 @@ class Annealing:
 
     def __post_init__(self) -> None:
         most = self.family.max_megabytes
+        kept = not self.final_pass or LEAST_KEPT <= self.final_pass < 1
         rules = {
             "alpha must lie between 0 and 1": (self.alpha, 0 < self.alpha < 1),
-            "final-pass must be from 0 to below 1": (self.final_pass, 0 <= self.final_pass < 1),
+            f"final-pass must be 0, or from {LEAST_KEPT:g} to below 1": (self.final_pass, kept),
             "max-megabytes must be positive": (most, most > 0),
             "batch must be at least 1": (self.batch, self.batch >= 1),
             "growth must be at least 2": (self.growth, self.growth >= 2),
             "threshold must not be negative": (self.threshold, self.threshold >= 0),
         }
-        for rule, (value, kept) in rules.items():
-            if not kept:
+        for rule, (value, followed) in rules.items():
+            if not followed:
                 raise UsageError(f"{self.who}: {rule}; it is {value}.")
 
     def check(self, task: Task) -> None:
