@@ -179,6 +179,7 @@ def test_what_is_looked_at_and_what_it_costs_are_public():
         ({"hand_over": "always"}, 5, ROWS),  # a tree holds most of so few pairs
         ({}, 50, 500),  # noise on all pairs would drown them
         ({}, 300, 10**9),  # too many pairs
+        ({"rounds": 50, "alpha": 0.99}, 50, ROWS),  # single columns leave nothing to pay it by
     ],
 )
 def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows):
@@ -187,6 +188,7 @@ def test_no_pair_is_looked_at_where_a_hand_over_cannot_be(options, columns, rows
     mechanism = AimPlus(**options)
     division = mechanism.divide(Task.of(schema, workload), Zcdp(RHO), rows)
     assert not any(item.what == LOOK for item in division.items)
+    assert all(float(item.cost) > 0 for item in division.items)
 
 
 @pytest.mark.parametrize("weight", [1e-100, 1e100])

@@ -250,7 +250,10 @@ class AimPlus:
         allowed = {"wide": len(task.domain) > FEW_COLUMNS, "always": True, "never": False}
         if task.zeros or not allowed[self.hand_over]:
             return None
-        return hand_over.look_of(task.domain, task.workload, task.unit, budget, rows)
+        look = hand_over.look_of(task.domain, task.workload, task.unit, budget, rows)
+        rounds = self._planned(task, budget, None).divide(task, budget).total(ROUNDS)
+        # It is paid by the rounds: half of what they have is left to them.
+        return look if look and look.each * (2 * len(look.sets)) <= rounds else None
 
     def _planned(self, task: Task, budget: Cost, rows: float | None) -> Annealing:
         """How the budget is divided, as far as it is known before the number of rows is."""
