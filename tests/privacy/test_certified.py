@@ -20,10 +20,11 @@ from admeasure.auditing.replay import compare
 from admeasure.bounds import Evidence
 from admeasure.errors import BudgetError, ResourceError, UsageError
 from admeasure.families.answers import AnswersModel
-from admeasure.measurement import NoisyErrors, mean_factor
+from admeasure.measurement import Measurement, NoisyErrors, mean_factor
 from admeasure.mechanisms import REGISTRY, Mechanism, build
 from admeasure.planning import certified
 from admeasure.planning.division import Task
+from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import unpack
 from admeasure.privacy.ledger import Ledger
@@ -261,6 +262,19 @@ def test_a_curator_for_a_part_of_the_budget_reads_as_much_at_once_as_the_whole_o
     assert table.passes == 1
     whole.measure(candidates, Fraction(1, 4))
     assert table.passes == 1
+
+
+def test_what_was_known_before_is_joined_in_a_part_of_the_budget_too_and_once():
+    """Bins of a column tell its counts, which were paid for, also where a run is certified."""
+    query = Marginal(("a",))
+    known = Measurement(query, np.zeros(SCHEMA.domain["a"]), sigma=1.0)
+    whole = Curator(MemorySource.from_codes(ROWS, SCHEMA), Ledger(1), SeededNoise(0), known=[known])
+    part = whole.within(whole.budget * Fraction(1, 2))
+    (first,) = part.measure([query], Fraction(1, 4))
+    assert first.sigma < known.sigma
+    for curator in (part, whole):
+        (later,) = curator.measure([query], Fraction(1, 8))
+        assert later.sigma == Zcdp(Fraction(1, 8)).sigma(SCHEMA.unit.marginal_l2_squared)
 
 
 def test_a_run_that_ends_after_its_certificate_was_drawn_keeps_it(tmp_path):

@@ -125,6 +125,7 @@ class Curator:
         ledger = self.ledger.part(budget)
         part = Curator(self._source, ledger, self._noise, self.journal, memory=self._memory)
         part._kept = self._kept  # counts that one has read serve the other
+        part._known = self._known  # joined once, whoever measures
         return part
 
     def measure(
