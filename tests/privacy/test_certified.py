@@ -191,6 +191,15 @@ def test_of_many_marginals_a_public_sample_is_certified(tmp_path):
     assert "of 4,096 marginals, a public sample, the mean error" in note
 
 
+def test_the_sample_follows_from_nothing_that_another_python_may_draw_otherwise(monkeypatch):
+    """A release does not say of which marginals its errors are: they are drawn again to read it."""
+    workload = parse_workload("all-3way", MANY.domain)
+    drawn = Workload(workload.queries).certified.marginals()
+    for name in ("sample", "shuffle", "choice", "choices", "randrange", "getrandbits"):
+        monkeypatch.setattr(f"random.Random.{name}", None)
+    assert workload.certified.marginals() == drawn
+
+
 def test_a_release_that_states_the_errors_of_all_of_many_marginals_still_loads(
     tmp_path, monkeypatch
 ):

@@ -16,9 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
+from typing import TypeVar
 
 from admeasure.domain import Columns, canonical
 from admeasure.errors import ResourceError, WorkloadError
+
+T = TypeVar("T")
 
 MOST_WRITTEN = 2**14
 """A rule of more marginals is kept as a rule, also in files."""
@@ -195,25 +198,24 @@ def _percent(share: float) -> str:
 
 
 def draw_sets(names: Columns, count: int, k: int, random: Random) -> set[Columns]:
-    """`count` different sets of k names, every choice of them as likely as any other; the same for
-    a seed on every machine and in years to come.
-
-    Draws use nothing but `random.Random(seed).random()`, whose sequence Python promises to keep. A
-    seed chooses public questions only; it has nothing to do with privacy.
-    """
+    """`count` different sets of k names, every choice of them as likely as any other."""
     found: set[Columns] = set()
     while len(found) < count:
-        found.add(_draw_set(names, k, random))
+        found.add(canonical(draw(names, k, random)))
     return found
 
 
-def _draw_set(names: Sequence[str], k: int, random: Random) -> Columns:
-    """One set of k names, uniformly, by the first k steps of a shuffle, of which only the places
-    that it moved are held."""
+def draw(items: Sequence[T], count: int, random: Random) -> list[T]:
+    """So many of the items, uniformly; the same for a seed on every machine and in years to come.
+
+    By the first steps of a shuffle, of which only the places that it moved are held. Draws use
+    nothing but `random.Random(seed).random()`, whose sequence Python promises to keep. A seed
+    chooses public questions only; it has nothing to do with privacy.
+    """
     moved: dict[int, int] = {}
-    drawn: list[str] = []
-    for i in range(k):
-        j = i + int(random.random() * (len(names) - i))
-        drawn.append(names[moved.get(j, j)])
+    drawn: list[T] = []
+    for i in range(count):
+        j = i + int(random.random() * (len(items) - i))
+        drawn.append(items[moved.get(j, j)])
         moved[j] = moved.get(i, i)
-    return canonical(drawn)
+    return drawn

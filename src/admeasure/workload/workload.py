@@ -26,7 +26,7 @@ from admeasure.queries import Marginal, Targets, WorkloadQuery, record
 from admeasure.queries.query import check_columns
 from admeasure.queries.record import fields_of, kind_of
 from admeasure.workload.files import check_weight, read_workload, write_entries, write_rule
-from admeasure.workload.rule import MOST_WRITTEN, KWay
+from admeasure.workload.rule import MOST_WRITTEN, KWay, draw
 
 Weighted = tuple[WorkloadQuery, float]
 
@@ -148,11 +148,12 @@ class Workload:
     @cached_property
     def certified(self) -> Workload:
         """What a certificate of accuracy is of: all marginals, or a sample drawn without the table,
-        which says nearly as well how good a release is."""
+        which says nearly as well how good a release is. A release keeps errors and not of what:
+        whoever reads it draws the same sample."""
         marginals = self.marginals()
         if len(marginals) <= MOST_CERTIFIED:
             return self
-        drawn = set(Random(0).sample(marginals, MOST_CERTIFIED))
+        drawn = set(draw(marginals, MOST_CERTIFIED, Random(0)))
         return Workload((query, w) for query, w in self.entries if query.columns in drawn)
 
     def of_errors(self, count: int) -> Workload:
