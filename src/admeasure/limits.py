@@ -198,8 +198,12 @@ def _at_most(megabytes: float) -> Iterator[None]:
 
     Only where the system counts private memory by itself, touched or not (Linux), so that mapped
     files and libraries do not count, and where no library is loaded that ends the process if it is
-    refused.
+    refused. NumPy's products of matrices do that too, when they set their room aside: with the
+    first product, which is made before.
     """
+    import numpy as np
+
+    _ = np.ones((64, 64)) @ np.ones((64, 64))
     data = status_bytes("VmData") if sys.platform == "linux" else None
     if data is None or any(name in sys.modules for name in FRAIL):
         yield

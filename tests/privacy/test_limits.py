@@ -351,6 +351,21 @@ else:
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not count private memory")
+def test_the_first_product_of_matrices_under_a_limit_does_not_end_the_process():
+    """It sets 32 MB aside that are hardly touched; refused them, NumPy's library ends the process,
+    and a run is charged in full without a word."""
+    program = """
+import numpy as np
+from admeasure.limits import Limits, Watch, resident
+with Watch(Limits(megabytes=resident() + 16)).armed(strict=True):
+    square = np.ones((300, 300))
+    assert (square @ square).sum() == 300**3
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 @pytest.mark.parametrize("out", ["out", None])
 def test_a_run_that_ends_for_want_of_memory_says_what_it_is_charged(
     book, tmp_path, monkeypatch, out
