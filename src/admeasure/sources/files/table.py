@@ -26,7 +26,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.values import quoted
-from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
+from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, level_marks, steps
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
@@ -210,7 +210,7 @@ class FileTable:
     def _all_encoded(
         self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
     ) -> str:
-        marks = {name: levels_of(self.schema.column(name)) for name in names}
+        marks = {name: level_marks(self.schema.column(name)) for name in names}
         has_unit = self._unit is not None
         return " UNION ALL ".join(
             self._encoded(connection, part, names, marks, None, with_unit=has_unit)
