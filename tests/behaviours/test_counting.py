@@ -132,7 +132,7 @@ def test_an_unknown_or_repeated_column_is_named():
 def test_a_plan_covers_what_is_asked_within_its_limit(levels, limit, ways):
     domain = Domain(tuple(f"c{i}" for i in range(len(levels))), tuple(levels))
     asked = list(itertools.combinations(domain.columns, ways))
-    plan = count._plan(domain, asked, limit)
+    plan = count.joint_of_each(domain, asked, limit)
     largest = max(math.prod(domain.shape(columns)) for columns in asked)
     for columns in asked:
         assert set(columns) <= set(plan[columns])

@@ -113,7 +113,7 @@ def plan_passes(
 ) -> list[dict[Columns, Columns]]:
     """Shares of the marginals, each with its joint, whose joints fit together: the largest first,
     each into the first share that has room, which needs at most 11/9 of the fewest possible."""
-    homes = _plan(domain, marginals, min(joint_cells, pass_cells))
+    homes = joint_of_each(domain, marginals, min(joint_cells, pass_cells))
     shares: list[dict[Columns, Columns]] = []
     room: list[int] = []
     place: dict[Columns, int] = {}
@@ -150,7 +150,9 @@ class Counter:
         self._domain = domain
         self._marginals = [tuple(columns) for columns in marginals]
         check(domain, self._marginals, max_cells)
-        planned = _plan(domain, self._marginals, joint_limit(rows)) if homes is None else homes
+        planned = (
+            joint_of_each(domain, self._marginals, joint_limit(rows)) if homes is None else homes
+        )
         self._home = dict(planned)
         self._joints = sorted(set(self._home.values()))
         self._tables = {j: np.zeros(domain.cells(j), np.int64) for j in self._joints}
@@ -295,7 +297,9 @@ def joint_limit(rows: int | None) -> int:
     return min(MAX_JOINT_CELLS, rows // 16) if rows >= _PLAN_ROWS else 0
 
 
-def _plan(domain: Domain, marginals: Sequence[Columns], limit: int) -> dict[Columns, Columns]:
+def joint_of_each(
+    domain: Domain, marginals: Sequence[Columns], limit: int
+) -> dict[Columns, Columns]:
     """For each marginal the joint table, itself in canonical order, that it is summed from."""
     wanted = [columns for columns in marginals if columns]
     if not limit:
