@@ -23,7 +23,6 @@ from admeasure.schema.difference import DifferenceEntry, reader, refuse_storage,
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.model import Schema
-from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.values import quoted
 from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, level_marks, steps
@@ -333,7 +332,7 @@ def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
     # Where nothing had to be read the stored value is the number.
     later, earlier = (f"v{i}" if e.value else f"x{i}" for i, e in enumerate(encodings))
     missing, other = int(Refusal.MISSING), unreadable(schema.column(entry.column))
-    kind = "DOUBLE" if isinstance(schema.column(entry.column), NumberColumn) else "BIGINT"
+    kind = "DOUBLE" if schema.column(entry.column).holds_reals else "BIGINT"
     value = (
         f"CASE WHEN c0 = {missing} OR c1 = {missing} THEN NULL "
         f"WHEN c0 < 0 OR c1 < 0 THEN {DUCKDB.real(other)} "
