@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from admeasure.studies.budgets import Conversion, StatedDelta, delta_for, stated
+from admeasure.studies.budgets import Conversion, StatedDelta, delta_for, epsilon_to_ask
 from common import Record, cpu_seconds, peak_megabytes
 from papers import judges
 from papers.tables import table_of
@@ -113,7 +113,7 @@ def run(case: Case) -> Record:
         schema,
         workload=workload,
         mechanism=build(case.mechanism, dict(case.options)),
-        epsilon=stated(case.epsilon, delta, case.conversion),
+        epsilon=epsilon_to_ask(case.epsilon, delta, case.conversion),
         delta=delta,
         public=table.public[case.public] if case.public else None,
         seed=case.seed,

@@ -17,7 +17,7 @@ from admeasure.notebooks import BLUE, bars, cell, folded, largest, row, stamp, t
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.ledger import Charge
 
-NOT_PRIVATE = "NOT PRIVATE: made with a seeded random generator, for tests and research only"
+SEEDED = "NOT PRIVATE: made with a seeded random generator, for tests and research only"
 
 UNPROTECTED = (
     "the schema: column names, bounds, bins, categories, structural zeros",
@@ -77,13 +77,13 @@ class Certificate:
     @property
     def stamp(self) -> str:
         """What every page and file of the release must show; empty for a private release."""
-        return "" if self.private else NOT_PRIVATE
+        return "" if self.private else SEEDED
 
     @property
     def promise(self) -> str:
         """The guarantee in one sentence."""
         if not self.private:
-            return NOT_PRIVATE + "."
+            return SEEDED + "."
         change = (
             f"adding or removing all rows of one {self.unit}"
             if self.neighbours == "add-remove"

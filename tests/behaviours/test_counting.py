@@ -52,9 +52,7 @@ def test_any_set_of_marginals_is_counted_exactly(levels, rows, limit, data):
     subsets = [c for k in range(1, 5) for c in itertools.combinations(names, k)]
     asked = data.draw(st.lists(st.sampled_from([*subsets, ()]), max_size=12))
     codes = random_codes(domain, rows, seed=rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count, "_joint_limit", lambda _: limit)
-        found = count_marginals(codes, domain, asked)
+    found = count_marginals(codes, domain, asked, joint_cells=limit)
     assert len(found) == len(asked)
     for columns, array in zip(asked, found, strict=True):
         if columns:
@@ -134,7 +132,7 @@ def test_an_unknown_or_repeated_column_is_named():
 def test_a_plan_covers_what_is_asked_within_its_limit(levels, limit, ways):
     domain = Domain(tuple(f"c{i}" for i in range(len(levels))), tuple(levels))
     asked = list(itertools.combinations(domain.columns, ways))
-    plan = count._plan(domain, asked, limit)
+    plan = count.joint_of_each(domain, asked, limit)
     largest = max(math.prod(domain.shape(columns)) for columns in asked)
     for columns in asked:
         assert set(columns) <= set(plan[columns])

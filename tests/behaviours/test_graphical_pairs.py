@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from admeasure.families.graphical.inference import marginals
+from admeasure.families.graphical.inference import tuning
 from admeasure.families.graphical.inference.all_pairs import AllPairs
 from admeasure.families.graphical.inference.calibration import ContradictionError, calibrate
+from admeasure.families.graphical.inference.cuts import Cuts
 from admeasure.families.graphical.inference.marginals import Marginals
 from admeasure.families.graphical.structure.junction_tree import JunctionTree
 
@@ -32,16 +33,16 @@ def random_model(seed, d, cliques, size=3, most_levels=4, zeros=0.0, reach=None)
 
 def one_by_one(beliefs, queries, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(marginals, "_MANY_PAIRS", 1 << 60)
+        patched.setattr(tuning, "MANY_PAIRS", 1 << 60)
         return Marginals(beliefs).answer(queries)
 
 
 def in_one_pass(beliefs, queries, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(marginals, "_MANY_PAIRS", 1)
+        patched.setattr(tuning, "MANY_PAIRS", 1)
         patched.setattr(AllPairs, "worth", lambda *_: True)
         # Whatever the pass leaves over would need this, and is a fault.
-        patched.setattr(Marginals, "_cuts", None)
+        patched.setattr(Cuts, "best", None)
         return Marginals(beliefs).answer(queries)
 
 
@@ -118,7 +119,7 @@ def test_a_pair_that_was_answered_before_is_answered_the_same_without_a_cut(monk
     queries = list(itertools.combinations(range(20), 2))
     answering = Marginals(beliefs)
     first = answering.answer(queries)
-    monkeypatch.setattr(Marginals, "_cuts", None)
+    monkeypatch.setattr(Cuts, "best", None)
     for query, table in zip(queries, first, strict=True):
         [again] = answering.answer([query])
         np.testing.assert_array_equal(again, table)
@@ -130,7 +131,7 @@ def test_pairs_that_are_too_many_to_keep_are_answered_alike(monkeypatch):
     beliefs = calibrate(JunctionTree.build(levels, potentials), potentials, 5000.0)
     queries = list(itertools.combinations(range(40), 2))
     kept = in_one_pass(beliefs, queries, monkeypatch)
-    monkeypatch.setattr(marginals, "_KEPT_CELLS", 100)
+    monkeypatch.setattr(tuning, "KEPT_CELLS", 100)
     for one, two in zip(kept, in_one_pass(beliefs, queries, monkeypatch), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12)
 
@@ -143,7 +144,7 @@ def test_other_pairs_of_the_same_model_take_no_other_pass(monkeypatch):
     answering = Marginals(beliefs)
     answering.answer(queries[:200])
     monkeypatch.setattr(AllPairs, "tables", None)
-    monkeypatch.setattr(Marginals, "_cuts", None)
+    monkeypatch.setattr(Cuts, "best", None)
     for one, two in zip(slow, answering.answer(queries), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-9)
 

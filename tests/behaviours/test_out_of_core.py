@@ -36,7 +36,8 @@ from admeasure.workload import parse_workload
 
 LEVELS = {"a": 3, "b": 300, "c": 2, "d": 5, "e": 7}
 SCHEMA = Schema.coded("toy", LEVELS)
-ROWS = 150_000
+ROWS = 90_000
+"""So few that no joint is counted beside what is asked for."""
 TRIPLES = [canonical(c) for c in itertools.combinations(LEVELS, 3)]
 
 
@@ -112,27 +113,24 @@ def fewest_bins(sizes: list[int], room: int) -> int:
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4])
 def test_joints_that_do_not_fit_together_are_counted_in_as_few_passes_as_there_must_be(
-    table, scans, monkeypatch, parts
+    table, scans, parts
 ):
     path, codes = table
-    source = DuckDBSource(path, SCHEMA, memory_megabytes=0)
     sizes = [SCHEMA.domain.cells(columns) for columns in TRIPLES]
     room = max(*sizes, -(-sum(sizes) // parts))
-    monkeypatch.setattr("admeasure.sources.count._joint_limit", lambda _: 0)
-    monkeypatch.setattr(DuckDBSource, "_work_bytes", 8 * room)
+    source = DuckDBSource(path, SCHEMA, memory_megabytes=0, work_bytes=8 * room)
     found = source.counts([*TRIPLES, ()])
     assert is_exact(codes, TRIPLES, found[:-1])
     assert int(found[-1]) == ROWS
     assert len(scans) == 1 + fewest_bins(sizes, room)
 
 
-def test_progress_goes_once_from_start_to_end_over_several_passes(table, monkeypatch):
+def test_progress_goes_once_from_start_to_end_over_several_passes(table):
     path, _ = table
     seen: list[float] = []
-    source = DuckDBSource(path, SCHEMA, memory_megabytes=0, progress=seen.append)
+    how = {"memory_megabytes": 0, "work_bytes": 8 * 12_000}
+    source = DuckDBSource(path, SCHEMA, **how, progress=seen.append)
     seen.clear()
-    monkeypatch.setattr("admeasure.sources.count._joint_limit", lambda _: 0)
-    monkeypatch.setattr(DuckDBSource, "_work_bytes", 8 * 12_000)
     source.counts(TRIPLES)
     assert seen[-1] == 1.0
     assert seen == sorted(seen)
@@ -142,9 +140,10 @@ def test_progress_goes_once_from_start_to_end_over_several_passes(table, monkeyp
 def test_sparse_counts_keep_to_the_limit_of_memory_by_more_passes(table, scans, monkeypatch):
     path, codes = table
     seen: list[float] = []
-    source = DuckDBSource(path, SCHEMA, memory_megabytes=0, progress=seen.append)
     expected = MemorySource(codes, SCHEMA).counts(TRIPLES)
-    results = sum(int((table > 0).sum()) for table in expected) * (8 + 6)
+    limit = sum(int((table > 0).sum()) for table in expected) * (8 + 6) + 50_000
+    how = {"memory_megabytes": 0, "work_bytes": limit}
+    source = DuckDBSource(path, SCHEMA, **how, progress=seen.append)
     held: list[int] = []
     plain = Counter.add
 
@@ -153,8 +152,6 @@ def test_sparse_counts_keep_to_the_limit_of_memory_by_more_passes(table, scans, 
         plain(self, chunk)
 
     monkeypatch.setattr(Counter, "add", watched)
-    limit = results + 50_000
-    monkeypatch.setattr(DuckDBSource, "_work_bytes", limit)
     seen.clear()
     found = source.sparse(TRIPLES)
     for one, dense in zip(found, expected, strict=True):
@@ -389,11 +386,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     assert all(large < small + 50 for small, large in peaks.values()), peaks
 
 
-def test_a_sparse_marginal_beyond_the_limit_is_a_clear_error(table, monkeypatch):
+def test_a_sparse_marginal_beyond_the_limit_is_a_clear_error(table):
     path, _ = table
-    source = DuckDBSource(path, SCHEMA)
-    monkeypatch.setattr("admeasure.sources.cells._dense_limit", lambda _: 0)
-    monkeypatch.setattr("admeasure.sources.cells.FRESH_BYTES", 0)
-    monkeypatch.setattr(DuckDBSource, "_work_bytes", 10_000)
+    source = DuckDBSource(path, SCHEMA, work_bytes=10_000)
     with pytest.raises(ResourceError, match=r"limit of 0 MB.*raise the memory limit"):
         source.sparse([tuple(LEVELS)])

@@ -62,22 +62,19 @@ def test_every_threshold_agrees_with_a_sum_over_all_records(query: Threshold) ->
     assert np.allclose(got, brute(query), rtol=0, atol=1e-12)
 
 
-def test_blocks_are_cut_by_the_memory_limit_and_say_the_same(monkeypatch) -> None:
+def test_blocks_are_cut_by_the_memory_limit_and_say_the_same() -> None:
     query = Threshold(LAYOUT.columns, 3)
     whole = np.concatenate(list(ProductAnswers(P, LAYOUT).blocks(query)))
-    monkeypatch.setattr(tensor, "BLOCK_CELLS", 30)
-    monkeypatch.setattr(tensor, "PART_NUMBERS", 100)
-    blocks = list(ProductAnswers(P, LAYOUT).blocks(query))
+    blocks = list(ProductAnswers(P, LAYOUT, block_cells=30, part_numbers=100).blocks(query))
     assert len(blocks) > 4
     assert max(b.size for b in blocks) <= 30
     assert np.allclose(np.concatenate(blocks), whole, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("limit", [1 << 24, 64])
-def test_many_marginals_at_once_agree_with_one_at_a_time(monkeypatch, limit: int) -> None:
-    monkeypatch.setattr(tensor, "PART_NUMBERS", limit)
+def test_many_marginals_at_once_agree_with_one_at_a_time(limit: int) -> None:
     wanted = [c for k in range(4) for c in combinations(LAYOUT.columns, k)][::-1]
-    for columns, got in zip(wanted, tensor.marginals(P, LAYOUT, wanted), strict=True):
+    for columns, got in zip(wanted, tensor.marginals(P, LAYOUT, wanted, limit), strict=True):
         assert got.shape == LAYOUT.shape(columns)
         assert np.allclose(got, brute(Marginal(columns)), rtol=0, atol=1e-12)
 

@@ -277,11 +277,10 @@ def test_the_smallest_count_to_trust_is_that_of_tables_too(private: Release) -> 
     assert facts.together(private, private.evidence, [columns[:1]], 0.95) is None
 
 
-def test_a_column_with_many_levels_shows_its_largest_and_counts_the_rest(
-    private: Release, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(columns, "BINS_DRAWN", 19)
+def test_a_column_with_many_levels_shows_its_largest_and_counts_the_rest(private: Release) -> None:
     (age,) = [c for c in facts.gather(private).columns if c.name == "age"]
+    shown, drawn = columns.levels_of(private, private.evidence, "age", 0.95, bins_drawn=19)
+    age = replace(age, shown=shown, histogram=drawn)
     counts = private.marginal(["age"])
     smallest = min(level.value for level in age.shown)
     labels = {level.label for level in age.shown}

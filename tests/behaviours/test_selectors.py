@@ -24,7 +24,6 @@ from admeasure.privacy.ledger import Ledger
 from admeasure.privacy.noise import SeededNoise
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
-from admeasure.selectors import holding
 from admeasure.selectors.improvement import (
     ExpectedImprovement,
     Penalty,
@@ -295,13 +294,12 @@ def test_marginals_that_noise_would_drown_are_not_considered_but_one_candidate_a
     assert [e["candidates"] for e in asked if "chosen" in e] == [audible, 1]
 
 
-def test_a_round_scores_no_more_cells_than_allowed_and_keeps_the_smallest(monkeypatch):
-    monkeypatch.setattr(holding, "MAX_CELLS", 30)
+def test_a_round_scores_no_more_cells_than_allowed_and_keeps_the_smallest():
     curator = curator_of(random_codes(0))
     family = GraphicalFamily()
     model = family.update(family.init(curator.domain), curator.measure([Marginal(("a",))], RICH))
     workload = Workload([Marginal(tuple("abcd"))])
-    selector = ExpectedImprovement(family, closure_weights(workload))
+    selector = ExpectedImprovement(family, closure_weights(workload), max_cells=30)
     asked = []
     curator.journal.listeners.append(asked.append)
     selector.select(curator, workload, model, Budget(Zcdp(RICH / 2), Zcdp(Fraction(1))))

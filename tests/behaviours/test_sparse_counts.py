@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from admeasure.domain import Domain
 from admeasure.errors import ResourceError, UsageError
-from admeasure.sources import cells
 from admeasure.sources.cells import CellCounter, count_cells, count_cells_in_passes
 from admeasure.sources.count import count_marginals
 
@@ -40,7 +39,7 @@ def as_list(one) -> list:
     levels=st.lists(st.sampled_from([1, 2, 7, 250, 300, 60_000]), min_size=1, max_size=9),
     rows=st.integers(0, 80),
     dense=st.sampled_from([0, 1000]),
-    fresh=st.sampled_from([1, 8, 10**6]),
+    fresh=st.sampled_from([0, 64, 10**7]),
     data=st.data(),
 )
 def test_any_set_of_marginals_is_counted_as_a_dictionary_would(levels, rows, dense, fresh, data):
@@ -50,13 +49,10 @@ def test_any_set_of_marginals_is_counted_as_a_dictionary_would(levels, rows, den
     asked = data.draw(st.lists(st.sampled_from(subsets), max_size=6))
     codes = random_codes(domain, rows, seed=rows)
     cuts = sorted(data.draw(st.lists(st.integers(0, rows), max_size=4)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "_dense_limit", lambda _: dense)
-        counter = CellCounter(domain, asked)
-        counter._fresh_rows = fresh
-        for start, stop in itertools.pairwise([0, *cuts, rows]):
-            counter.add({name: column[start:stop] for name, column in codes.items()})
-        found = counter.result()
+    counter = CellCounter(domain, asked, dense_cells=dense, fresh_bytes=fresh)
+    for start, stop in itertools.pairwise([0, *cuts, rows]):
+        counter.add({name: column[start:stop] for name, column in codes.items()})
+    found = counter.result()
     assert set(found) == set(asked)
     for columns, one in found.items():
         assert one.columns == columns
@@ -93,8 +89,7 @@ def test_the_same_marginal_twice_gives_arrays_of_their_own():
 def test_more_cells_than_the_limit_are_refused():
     domain = Domain(("a", "b"), (60_000, 60_000))
     codes = random_codes(domain, 100_000, seed=5)
-    counter = CellCounter(domain, [("a", "b")], max_bytes=1000)
-    counter._fresh_rows = 1
+    counter = CellCounter(domain, [("a", "b")], max_bytes=1000, fresh_bytes=0)
     with pytest.raises(ResourceError, match="cells that occur") as caught:
         counter.add(codes)
     assert "\n" not in str(caught.value)
@@ -121,9 +116,7 @@ TRIPLES = list(itertools.combinations(NAMES, 3))
 
 @pytest.mark.parametrize("rows", [300, 200_000])
 @pytest.mark.parametrize("dense", [True, False])
-def test_marginals_that_do_not_fit_together_are_counted_in_several_passes(
-    held, monkeypatch, rows, dense
-):
+def test_marginals_that_do_not_fit_together_are_counted_in_several_passes(held, rows, dense):
     """With many rows small marginals are counted in joints of far more cells than they have."""
     domain = Domain(NAMES, (4,) * 9)
     codes = random_codes(domain, rows, seed=6)
@@ -137,10 +130,8 @@ def test_marginals_that_do_not_fit_together_are_counted_in_several_passes(
         for start in range(0, rows, 50_000):
             yield {name: codes[name][start : start + 50_000] for name in columns}
 
-    if not dense:
-        monkeypatch.setattr(cells, "_dense_limit", lambda _: 0)
-        monkeypatch.setattr(cells, "FRESH_BYTES", 0)
-    found = count_cells_in_passes(read, domain, [*TRIPLES, ()], rows=rows, max_bytes=limit)
+    how = {} if dense else {"dense_cells": 0, "fresh_bytes": 0}
+    found = count_cells_in_passes(read, domain, [*TRIPLES, ()], rows=rows, max_bytes=limit, **how)
     assert [one.columns for one in found] == [*TRIPLES, ()]
     for one, table in zip(found, expected, strict=False):
         assert (one.dense(domain) == table).all()
@@ -159,13 +150,11 @@ def test_results_that_do_not_fit_are_refused_however_many_passes_there_are():
         count_cells_in_passes(lambda *_: [codes], domain, TRIPLES, max_bytes=results - 1)
 
 
-def test_packed_rows_of_many_marginals_do_not_wait_for_a_whole_block(monkeypatch):
+def test_packed_rows_of_many_marginals_do_not_wait_for_a_whole_block():
     """However many marginals there are, the rows that wait keep to their limit."""
     domain = Domain(NAMES, (4,) * 9)
     codes = random_codes(domain, 3000, seed=8)
-    monkeypatch.setattr(cells, "_dense_limit", lambda _: 0)
-    monkeypatch.setattr(cells, "FRESH_BYTES", 2**16)
-    counter = CellCounter(domain, TRIPLES)
+    counter = CellCounter(domain, TRIPLES, dense_cells=0, fresh_bytes=2**16)
     for start in range(0, 3000, 10):
         counter.add({name: column[start : start + 10] for name, column in codes.items()})
         waiting = sum(8 * runs._fresh_rows * len(runs.groups) for runs in counter._runs.values())

@@ -268,11 +268,10 @@ def test_a_release_is_never_called_a_failure(tmp_path: Path) -> None:
 def test_a_second_worker_of_a_run_that_goes_on_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "TRIES", 2)
     monkeypatch.setattr(worker.os, "umask", lambda _: 0)
-    first = worker._locked(tmp_path / worker.LOCK)
+    first = worker.locked(tmp_path / worker.LOCK)
     assert first is not None
-    assert worker.main(tmp_path) == worker.BUSY
+    assert worker.main(tmp_path, tries=2) == worker.BUSY
     assert os.listdir(tmp_path) == [worker.LOCK]
     os.close(first)
 

@@ -10,11 +10,12 @@ import pytest
 from admeasure.errors import ResourceError, UsageError
 from admeasure.mechanisms.fem import Fem
 from admeasure.parts.oracle import Oracle
+from admeasure.planning.division import SELECTION, Task
 from admeasure.privacy.cost import Zcdp
 from admeasure.privacy.scores.score import GRID
 from admeasure.schema import Schema
-from admeasure.unit import Unit
 from admeasure.verbs.fit import fit
+from admeasure.workload import parse_workload
 
 SCHEMA = Schema.coded("toy", {"a": 3, "b": 2, "c": 3})
 
@@ -96,10 +97,12 @@ def test_the_second_half_of_the_rounds_is_released_unless_all_are_asked_for(tabl
 
 
 def test_the_number_of_rounds_grows_with_the_budget_to_the_power_of_two_thirds() -> None:
-    unit = Unit()
+    task = Task.of(SCHEMA, parse_workload("all-2way", SCHEMA.domain))
     for rows, rho in ((1e5, 0.01), (1e4, 0.1), (1e5, 0.001)):
-        few = Fem()._rounds(Zcdp(Fraction(rho)), rows, unit)
-        many = Fem()._rounds(Zcdp(Fraction(8 * rho)), rows, unit)
+        few, many = (
+            Fem().divide(task, Zcdp(Fraction(budget)), rows)[SELECTION].times
+            for budget in (rho, 8 * rho)
+        )
         assert many == pytest.approx(2 * few, abs=2)
 
 

@@ -205,7 +205,7 @@ def test_offered_are_the_maximal_useful_sets_of_parents(seed):
         largest = [s for s in sets if not any(s < other for other in sets)]
         expected += [canonical((child, *parents)) for parents in largest]
     network = Network(GraphicalFamily(), degree, 4.0)
-    assert sorted(network._pairs(domain, placed, most)) == sorted(expected)
+    assert sorted(network.offered(domain, placed, most)) == sorted(expected)
 
 
 def test_a_plan_counts_what_a_run_scores(monkeypatch):
@@ -218,12 +218,12 @@ def test_a_plan_counts_what_a_run_scores(monkeypatch):
     codes = {c: rng.integers(0, 3, 2000) for c in levels}
     domain = Schema.coded("toy", levels).domain
     for most, size in ((100.0, 4), (27.0, 3), (10.0, 2), (5.0, 1)):
-        found, counted, cells = PrivBayes()._looks(domain, most)
+        found, counted, cells = PrivBayes().expected_looks(domain, most)
         assert (found, counted) == (comb(9, size + 1), comb(8, size))
         assert cells == counted * 3**size
     _, curator = run(codes, levels, Fraction(1, 2), {"max-megabytes": "80"})
     sigma = curator.journal.events[-1]["sigma"]
-    looked = PrivBayes()._looks(domain, 2000 / (4 * sigma))[0]
+    looked = PrivBayes().expected_looks(domain, 2000 / (4 * sigma))[0]
     assert looked == pytest.approx(len(scored), rel=0.2)
 
 

@@ -112,7 +112,7 @@ def test_a_magnitude_on_a_boundary_is_settled_by_the_next_word(scale, k, tail, o
     with mpmath.workdps(DIGITS):
         cell = first_bits(mpmath.exp(-k / mpmath.mpf(scale)), 52)
     bits = Scripted([cell << 12, tail])
-    magnitude, negative = samplers._laplace(bits, scale, 1)
+    magnitude, negative = samplers.magnitudes_and_signs(bits, scale, 1)
     assert magnitude.tolist() == [k + offset]
     assert negative.tolist() == [False]
     assert bits.asked == 2
@@ -121,7 +121,7 @@ def test_a_magnitude_on_a_boundary_is_settled_by_the_next_word(scale, k, tail, o
 @pytest.mark.parametrize("scale", [2.0**-40, 0.01, 1.0])
 def test_the_first_cell_is_never_decided_by_floating_point(scale):
     bits = Scripted([0, ONES])
-    magnitude, _ = samplers._laplace(bits, scale, 1)
+    magnitude, _ = samplers.magnitudes_and_signs(bits, scale, 1)
     with mpmath.workdps(DIGITS):
         expected = mpmath.floor(-mpmath.mpf(scale) * mpmath.log(mpmath.mpf(2) ** -52))
     assert bits.asked >= 2
@@ -143,7 +143,7 @@ def test_magnitudes_near_every_boundary_agree_with_400_digits(monkeypatch, scale
         for k in {1, 2, 3, *(int(v) for v in np.ceil(scale * rng.exponential(size=20)))}:
             cell = first_bits(mpmath.exp(-k / mpmath.mpf(scale)), 52)
             cells += [n for n in range(cell - 2, cell + 3) if 0 < n < 2**52]
-        got, _ = samplers._laplace(Scripted(n << 12 for n in cells), scale, len(cells))
+        got, _ = samplers.magnitudes_and_signs(Scripted(n << 12 for n in cells), scale, len(cells))
         for n, value in zip(cells, got, strict=True):
             # Where floating point decides, the whole cell has one magnitude; where it does not,
             # the words that follow are zeros and U is the lower end of the cell.
@@ -168,7 +168,7 @@ def test_an_acceptance_on_its_boundary_is_settled_by_the_next_word(monkeypatch, 
         with mpmath.workdps(DIGITS):
             cell = first_bits(exp_digits(x), 32)
         bits = Scripted([cell, tail])
-        accepted = samplers._gaussian_accepts(bits, sigma, np.array([float(a)]))
+        accepted = samplers.gaussian_accepts(bits, sigma, np.array([float(a)]))
         assert bits.asked == 2
         assert accepted.tolist() == [tail == 0]
 
@@ -269,4 +269,4 @@ def test_numpy_computes_exp_and_log_within_the_errors_that_the_proof_assumes():
 def test_the_middles_of_cells_are_not_rounded():
     words = np.array([0, ONES, 2**63, 4096, 4095, 123456789 << 20], np.uint64)
     expected = [Fraction(2 * (int(w) >> 12) + 1, 2**53) for w in words]
-    assert [Fraction(float(v)) for v in samplers._middles(words)] == expected
+    assert [Fraction(float(v)) for v in samplers.middles(words)] == expected

@@ -24,7 +24,7 @@ from admeasure.limits import Limits, Watch, resident
 from admeasure.mechanisms import build
 from admeasure.privacy.book import Book
 from admeasure.privacy.curator import Curator
-from admeasure.privacy.truth import HOST_BYTES
+from admeasure.privacy.memory import HOST_BYTES
 from admeasure.release import Release
 from admeasure.release.store import partial_folder
 from admeasure.request import ChargeTo

@@ -57,8 +57,8 @@ def test_deciding_leading_ones_first_keeps_the_law(monkeypatch, step) -> None:
     """Chi-square at 1e-6. Of 50 candidates about 12 begin with two ones; the others that pass the
     cut are drawn under the condition that they do not."""
     bits, used = SeededBits(11), []
-    inner = Race._ones_first
-    monkeypatch.setattr(Race, "_ones_first", lambda *args: (used.append(1), inner(*args)))
+    inner = Race.ones_first
+    monkeypatch.setattr(Race, "ones_first", lambda *args: (used.append(1), inner(*args)))
     found = Counter(winners(bits, SCORES, step, 1, 56, few_bits=3)[0] for _ in range(8000))
     law = first_law(SCORES, step) * 8000
     assert len(used) == 8000
@@ -73,14 +73,14 @@ def test_two_winners_keep_their_law_when_leading_ones_are_decided_first() -> Non
     found: Counter[tuple[int, ...]] = Counter()
     for _ in range(8000):
         runners = Race(bits, step, 2, few_bits=3)
-        runners._ones_first(ArrayScores(scores), 0, np.empty(0, np.int64))
+        runners.ones_first(ArrayScores(scores), 0, np.empty(0, np.int64))
         found[tuple(runners.result())] += 1
     assert chisquare([found[p] for p in law], np.array(list(law.values())) * 8000).pvalue > 1e-6
 
 
 def test_words_that_may_not_begin_with_ones_do_not() -> None:
-    runners = Race(SeededBits(13), Fraction(1), 1)
-    words = runners._without_ones(runners._bits.words(10_000), 2)
+    bits = SeededBits(13)
+    words = Race(bits, Fraction(1), 1).without_ones(bits.words(10_000), 2)
     assert len(words) == 10_000
     assert np.all(words >> np.uint64(62) != 3)
 
@@ -114,7 +114,7 @@ def test_leading_ones_come_with_their_probability(ones: int) -> None:
     them."""
     runners = Race(SeededBits(4), Fraction(1), 1)
     size = 4_000_000
-    places = runners._with_ones(ones, size)
+    places = runners.with_ones(ones, size)
     p = 2.0**-ones
     assert binomtest(len(places), size, p).pvalue > 1e-6
     assert np.all(np.diff(places) > 0)
@@ -126,7 +126,7 @@ def test_leading_ones_come_with_their_probability(ones: int) -> None:
 @pytest.mark.parametrize("ones", [4, 8, 20, 40])
 @pytest.mark.parametrize("bits", [52, 116])
 def test_the_correction_of_gaps_is_bounded_from_both_sides(ones: int, bits: int) -> None:
-    low, high = race._keep_bounds(ones, bits)
+    low, high = race.keep_bounds(ones, bits)
     with mpmath.workdps(120):
         p = 1 - mpmath.exp(-mpmath.mpf(1) / (2**ones - 1))
         true = mpmath.mpf(2) ** (bits - ones) / p

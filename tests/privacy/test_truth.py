@@ -17,10 +17,11 @@ from admeasure.privacy import reading, truth
 from admeasure.privacy.counts import KeptCounts
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.memory import Memory
 from admeasure.privacy.noise import SeededNoise
 from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.scores.streamed import CellErrors
-from admeasure.privacy.truth import Exact, ExactAnswers, Memory
+from admeasure.privacy.truth import Exact, ExactAnswers
 from admeasure.queries import Cell, Marginal, Threshold, ThresholdCell
 from admeasure.schema import Schema
 from admeasure.sources.memory import MemorySource

@@ -14,7 +14,6 @@ import numpy as np
 from admeasure.errors import UsageError
 from admeasure.planning.tree import least_squares
 from admeasure.schema.column import Column
-from admeasure.schema.days import DateColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.inside import Inside
 from admeasure.schema.leaves import hierarchy
@@ -83,7 +82,7 @@ def places(column: Column, inside: Inside | None) -> Places:
             "could every mean. Give it `minimum` and `maximum` in the schema and fit again; a "
             "quantile (`admeasure answer --median`) needs none."
         )
-    if column.type not in ("integer", "number", "date"):
+    if not column.has_numbers:
         raise UsageError(
             f"Column {name!r} is of type {column.type} and has no numbers. Name conditions "
             f"instead, such as {{{name!r}: …}}: 1 where they are met, else 0."
@@ -100,7 +99,7 @@ def places(column: Column, inside: Inside | None) -> Places:
     variances = np.bincount(level, found.shares * second, size)
     leaves = None
     if inside.counts is not None:
-        tree = hierarchy(inside.starts, days=isinstance(column, DateColumn))
+        tree = hierarchy(inside.starts, days=column.holds_days)
         leaves = Leaves(level, middle, half, found.shares, inside.counts, inside.sigma, tree)
     return Places(name, lows, highs, means, variances, leaves)
 

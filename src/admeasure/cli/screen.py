@@ -88,9 +88,9 @@ def _names(public: Sequence[str]) -> dict[str, str]:
 
 
 def _print(found: Screening, fit_epsilon: float) -> None:
-    from admeasure.certificate import NOT_PRIVATE
+    from admeasure.certificate import SEEDED
 
-    banner("" if found.private else NOT_PRIVATE)
+    banner("" if found.private else SEEDED)
     lines = [
         [
             f"{c.rank}{' (tie)' if c.tied_with else ''}",

@@ -86,13 +86,23 @@ class Errors:
         return f"as good as a {shown}% sample ({rows}, drawn with replacement)"
 
 
-def compare(truth: CountsOf, estimate: CountsOf, workload: Workload, domain: Domain) -> Errors:
-    """The errors of `estimate` on the workload, with `truth` the private table's counts."""
+def compare(
+    truth: CountsOf,
+    estimate: CountsOf,
+    workload: Workload,
+    domain: Domain,
+    *,
+    batch_cells: int = BATCH_CELLS,
+) -> Errors:
+    """The errors of `estimate` on the workload, with `truth` the private table's counts; so many
+    cells are compared at a time."""
     rows = int(truth([()])[0])
     resampling = Resampling(rows)
     absolute, squared, largest, numbers = 0.0, 0.0, 0.0, 0
     found: list[tuple[Worst, float]] = []
-    for query, exact, error in _errors(truth, estimate, workload.queries, domain, rows):
+    for query, exact, error in _errors(
+        truth, estimate, workload.queries, domain, rows, batch_cells
+    ):
         resampling.add(exact, workload.weight(query))
         absolute += float(error.sum())
         squared += float(np.square(error).sum())
@@ -127,11 +137,12 @@ def _errors(
     queries: Iterable[WorkloadQuery],
     domain: Domain,
     rows: int,
+    batch_cells: int = BATCH_CELLS,
 ) -> Iterator[tuple[WorkloadQuery, np.ndarray, np.ndarray]]:
     """Each query with its exact answer and the errors of shares: of the rows that the estimate
     says there are, which answers that do not add up need not sum to."""
     total = float(estimate([()])[0])
-    for batch in batches(queries, lambda q: domain.cells(q.columns), BATCH_CELLS):
+    for batch in batches(queries, lambda q: domain.cells(q.columns), batch_cells):
         columns = [query.columns for query in batch]
         sides = zip(batch, truth(columns), estimate(columns), strict=True)
         for query, true, believed in sides:

@@ -40,8 +40,9 @@ from admeasure.domain import Domain
 from admeasure.errors import UsageError
 from admeasure.families import HALF_NORMAL
 from admeasure.families.graphical.family import GraphicalFamily, Shrink
-from admeasure.families.graphical.structure.junction_tree import BYTES_PER_CELL, MEGABYTE
+from admeasure.families.graphical.structure.junction_tree import BYTES_PER_CELL
 from admeasure.families.products.pairs import handed_over
+from admeasure.limits import MEGABYTE
 from admeasure.loop import adaptive_measurements
 from admeasure.parts import final_pass, hand_over
 from admeasure.parts.annealing import Annealing

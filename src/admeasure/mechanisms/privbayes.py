@@ -103,7 +103,7 @@ class PrivBayes:
         division = self.divide(task, budget, rows or ASSUMED_ROWS)
         sigma = division[JOINTS].noise
         n, d = float(rows or ASSUMED_ROWS), len(task.domain)
-        scored, counted, cells = self._looks(task.domain, n / (self.usefulness * sigma))
+        scored, counted, cells = self.expected_looks(task.domain, n / (self.usefulness * sigma))
         seconds = 0.1 + 6e-4 * d**2 + 6e-5 * scored + 9e-9 * n * counted
         made = forecast.graphical(
             division.items,
@@ -120,7 +120,7 @@ class PrivBayes:
         said = MANY_PARENTS.format(scored=about(scored))
         return replace(made, notes=(*made.notes, said))
 
-    def _looks(self, domain: Domain, most_cells: float) -> tuple[int, int, int]:
+    def expected_looks(self, domain: Domain, most_cells: float) -> tuple[int, int, int]:
         """About how many (column, parents) are scored, how many joints are counted for that, and
         the cells of all these, by the part of random sets of columns that are useful.
 
@@ -174,7 +174,7 @@ class Network:
         placed = [max(domain.columns, key=lambda c: domain[c])]
         joints: list[Columns] = [(placed[0],)]
         while len(placed) < len(domain):
-            pairs = self._pairs(domain, placed, most_cells)
+            pairs = self.offered(domain, placed, most_cells)
             grown = self.family.holding(model, joints)
             fitting = set(self.family.fitting(grown, pairs, 1.0))
             alone = [(c,) for c in domain.columns if c not in placed]
@@ -185,7 +185,7 @@ class Network:
             placed += [c for c in chosen.columns if c not in placed]
         return [Marginal(columns) for columns in joints]
 
-    def _pairs(self, domain: Domain, placed: Sequence[str], most_cells: float) -> list[Columns]:
+    def offered(self, domain: Domain, placed: Sequence[str], most_cells: float) -> list[Columns]:
         """For each column left, with every maximal useful set of parents, or with none."""
         found = []
         for child in (c for c in domain.columns if c not in placed):

@@ -13,6 +13,7 @@ from admeasure.limits import MEGABYTE
 from admeasure.planning.division import ASSUMED_ROWS, Item, Task
 from admeasure.planning.mechanism import Plan
 from admeasure.privacy.cost import Cost
+from admeasure.privacy.memory import HOST_BYTES
 
 # Measured with benchmarks/aim.py on ADULT, FIRE, MSNBC and NLTCS at epsilon 0.1 to 10, and with
 # benchmarks/plans.py (the process; mechanisms that state what they hold).
@@ -20,8 +21,8 @@ PROCESS_MEGABYTES = 110
 READ_COLUMN = 0.75
 """Megabytes of each column of a CSV file that is read: 500 take 383 in all, 2,000 take 1,571."""
 BYTES_PER_CELL = 100
-KEPT_MEGABYTES = 2048
-"""What a curator keeps of exact counts and answers, at most (`privacy.truth.HOST_BYTES`, twice)."""
+KEPT_MEGABYTES = 2 * HOST_BYTES / MEGABYTE
+"""What a curator keeps of exact counts and answers, at most."""
 HOPELESS = 2.0
 """The part of the table that noise on a marginal may be for it to be looked at at all."""
 LEAST_CELLS = 1000

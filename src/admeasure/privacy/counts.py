@@ -13,7 +13,7 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.joints import batches
-from admeasure.privacy.truth import USUAL, Memory
+from admeasure.privacy.memory import USUAL, Memory
 
 if TYPE_CHECKING:
     from admeasure.sources import Source

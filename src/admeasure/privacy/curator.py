@@ -48,13 +48,14 @@ from admeasure.privacy.counts import KeptCounts, StepCounts
 from admeasure.privacy.found_levels import FoundLevels
 from admeasure.privacy.journal import Event, Journal, longest_packed, pack, unpack
 from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.memory import USUAL, Memory
 from admeasure.privacy.noise import Noise
 from admeasure.privacy.offer import Among, OnOffer
 from admeasure.privacy.reading import AnswerReader
 from admeasure.privacy.scores import grouped
 from admeasure.privacy.scores.score import Block, Score, StreamedScore
 from admeasure.privacy.statistic import NoisyStatistic, Statistic
-from admeasure.privacy.truth import USUAL, ExactAnswers, Memory, of_cells
+from admeasure.privacy.truth import ExactAnswers, of_cells
 from admeasure.queries import (
     Cell,
     Marginal,

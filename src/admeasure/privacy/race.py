@@ -174,17 +174,17 @@ class Race:
             high = _above(block, self._cut(ones), most)
             if high is not None:
                 tall, scores = _outside(high, head, barred)
-                lucky = head + self._with_ones(ones, size - head)
+                lucky = head + self.with_ones(ones, size - head)
                 self._enter(tall, scores, ones=0)
                 lucky = lucky[_absent(lucky, barred) & _absent(lucky, tall)]
                 self._enter_from(block, lucky, ones=ones)
                 return
             ones -= 4
-        self._ones_first(block, head, barred)
+        self.ones_first(block, head, barred)
 
-    def _ones_first(self, block: BlockScores, head: int, barred: Ints) -> None:
+    def ones_first(self, block: BlockScores, head: int, barred: Ints) -> None:
         ones, size = self._first_ones, block.size
-        lucky = head + self._with_ones(ones, size - head)
+        lucky = head + self.with_ones(ones, size - head)
         self._enter_from(block, lucky[_absent(lucky, barred)], ones=ones)
         known = self._limit < math.inf
         high = _above(block, self._cut(ones), max(self._head, size >> 2)) if known else None
@@ -205,14 +205,14 @@ class Race:
             return 2**63 if late < 0 else -(2**63) - 1
         return self._best - (math.floor(Fraction(late) / self._step) + 1)
 
-    def _with_ones(self, ones: int, size: int) -> Ints:
+    def with_ones(self, ones: int, size: int) -> Ints:
         """Which of `size` candidates have a U that begins with so many ones: each with 2^-ones."""
         scale = float(2**ones - 1)
         found: list[Ints] = []
         reached = -1
         while reached < size - 1:
             count = int((size - reached) / scale * 1.1) + 16
-            gaps, _ = samplers._laplace(self._bits, scale, min(count, samplers.BLOCK))
+            gaps, _ = samplers.magnitudes_and_signs(self._bits, scale, min(count, samplers.BLOCK))
             steps = np.minimum(gaps, float(size)).astype(np.int64) + 1
             places = reached + np.cumsum(steps)
             reached = int(places[-1])
@@ -224,7 +224,7 @@ class Race:
         """Kept with probability 2^-ones / (1 - exp(-1 / (2^ones - 1)))."""
         words = self._bits.words(count) >> np.uint64(64 - PREFIX)
         kept = np.empty(count, np.bool_)
-        low, high = _keep_bounds(ones, PREFIX)
+        low, high = keep_bounds(ones, PREFIX)
         kept[:] = words < low
         for i in np.flatnonzero((words + np.uint64(1) > low) & (words < high)):
             kept[i] = self._decide(ones, int(words[i]))
@@ -232,7 +232,7 @@ class Race:
 
     def _decide(self, ones: int, prefix: int) -> bool:
         uniform = LazyUniform(self._bits, prefix, PREFIX)
-        return uniform.is_below(lambda precision: _keep_bounds(ones, precision))
+        return uniform.is_below(lambda precision: keep_bounds(ones, precision))
 
     def _enter_from(self, block: BlockScores, positions: Ints, ones: int, never: int = 0) -> None:
         if len(positions):
@@ -251,7 +251,7 @@ class Race:
             self._tighten()
         words = self._bits.words(len(positions))
         if never:
-            words = self._without_ones(words, never)
+            words = self.without_ones(words, never)
         prefix = np.full(len(positions), ones, np.int64)
         low, high = self._times(words, prefix, scores)
         new = low <= self._limit
@@ -263,7 +263,7 @@ class Race:
         self._high = np.concatenate([self._high, high[new]])
         self._tighten()
 
-    def _without_ones(self, words: Words, ones: int) -> Words:
+    def without_ones(self, words: Words, ones: int) -> Words:
         """Draw those words again that begin with so many ones, until none does."""
         words, shift, all_ones = words.copy(), np.uint64(64 - ones), np.uint64(2**ones - 1)
         while len(again := np.flatnonzero(words >> shift == all_ones)):
@@ -309,7 +309,7 @@ def _absent(positions: Ints, others: Ints) -> NDArray[np.bool_]:
     return others[at] != positions
 
 
-def _keep_bounds(ones: int, bits: int) -> tuple[int, int]:
+def keep_bounds(ones: int, bits: int) -> tuple[int, int]:
     """Integers with low <= 2^bits 2^-ones / (1 - exp(-1 / (2^ones - 1))) <= high."""
     q = bits + 2 * ones + 16
     low, high = exp_bounds(Fraction(1, 2**ones - 1), q)

@@ -15,15 +15,8 @@ import numpy as np
 
 from admeasure.domain import Columns
 from admeasure.joints import batches
-from admeasure.privacy.truth import (
-    USUAL,
-    Answers,
-    Exact,
-    ExactCells,
-    ExactThreshold,
-    Memory,
-    sub_marginals,
-)
+from admeasure.privacy.memory import USUAL, Memory
+from admeasure.privacy.truth import Answers, Exact, ExactCells, ExactThreshold, sub_marginals
 from admeasure.queries import Query, Threshold
 from admeasure.sparse import SparseCounts
 

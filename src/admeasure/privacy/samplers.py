@@ -42,7 +42,7 @@ def discrete_laplace(bits: BitSource, scale: float, size: int) -> NDArray[np.int
     """`size` draws y with probability proportional to exp(-|y| / scale), y any integer."""
 
     def draw(proposals: int) -> Floats:
-        magnitude, negative = _laplace(bits, scale, proposals)
+        magnitude, negative = magnitudes_and_signs(bits, scale, proposals)
         # Zero has one sign only: without this it would count twice.
         return _signed(magnitude, negative, ~(negative & (magnitude == 0)))
 
@@ -53,8 +53,8 @@ def discrete_gaussian(bits: BitSource, sigma: float, size: int) -> NDArray[np.in
     """`size` draws y with probability proportional to exp(-y^2 / (2 sigma^2)), y any integer."""
 
     def draw(proposals: int) -> Floats:
-        magnitude, negative = _laplace(bits, sigma, proposals)
-        accepted = _gaussian_accepts(bits, sigma, magnitude)
+        magnitude, negative = magnitudes_and_signs(bits, sigma, proposals)
+        accepted = gaussian_accepts(bits, sigma, magnitude)
         return _signed(magnitude, negative, accepted & ~(negative & (magnitude == 0)))
 
     return _filled(size, draw)
@@ -93,7 +93,7 @@ def _signed(magnitude: Floats, negative: NDArray[np.bool_], keep: NDArray[np.boo
     return np.where(negative, -magnitude, magnitude)[keep]
 
 
-def _middles(words: Words) -> Floats:
+def middles(words: Words) -> Floats:
     """(n + 1/2) / 2^52 for the first 52 bits n of each word, without rounding.
 
     The bits are put behind the exponent of 1, which makes 1 + n / 2^52; the subtraction is exact.
@@ -102,10 +102,12 @@ def _middles(words: Words) -> Floats:
     return ones.view(np.float64) - (1 - 2.0**-53)
 
 
-def _laplace(bits: BitSource, scale: float, count: int) -> tuple[Floats, NDArray[np.bool_]]:
+def magnitudes_and_signs(
+    bits: BitSource, scale: float, count: int
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Magnitudes floor(-scale log U), and an independent fair sign each."""
     words = bits.words(count)
-    middle = _middles(words)
+    middle = middles(words)
     drawn = np.log(middle)
     drawn *= -scale
     magnitude = np.floor(drawn)
@@ -129,7 +131,7 @@ def _laplace(bits: BitSource, scale: float, count: int) -> tuple[Floats, NDArray
     return magnitude, (words & np.uint64(1)).astype(np.bool_)
 
 
-def _gaussian_accepts(bits: BitSource, sigma: float, magnitude: Floats) -> NDArray[np.bool_]:
+def gaussian_accepts(bits: BitSource, sigma: float, magnitude: Floats) -> NDArray[np.bool_]:
     """Accept a with probability exp(-x), x = (a - m)(a + m - 2 sigma) / (2 sigma^2).
 
     m is the integer nearest to sigma, where exp(-a^2 / 2 sigma^2 + a / sigma) is greatest: x >= 0.
@@ -166,7 +168,7 @@ def arrivals(
     logarithm has slope 2^-b / ((1 - 2^-b v) (-log U)) in v, which is at most 1 / (v (1 - 2^-b v)),
     and half a cell is 2^-53.
     """
-    rest = _middles(~words)  # of 1 - W: the cell of the complement is the mirrored cell
+    rest = middles(~words)  # of 1 - W: the cell of the complement is the mirrored cell
     part = np.ldexp(rest, -ones)
     time = -np.log1p(-part)
     spread = (0.75 * 2.0**-PREFIX) / (rest * (1 - part))

@@ -107,7 +107,7 @@ def answer_statistic(
     pieces = _pieces(levels, column)
     if statistic.kind == "quantile":
         assert statistic.at is not None
-        value = _quantile(pieces, statistic.at, whole=column.type != "number")
+        value = _quantile(pieces, statistic.at, whole=not column.holds_reals)
         low, high, kind = _quantile_interval(levels, statistic.at, beta, stage)
     else:
         of = _sum_interval if statistic.kind == "sum" else _mean_interval

@@ -139,12 +139,16 @@ def known_columns(
 
 
 def levels_of(
-    release: Published, evidence: Evidence, name: str, confidence: float
+    release: Published,
+    evidence: Evidence,
+    name: str,
+    confidence: float,
+    bins_drawn: int = BINS_DRAWN,
 ) -> tuple[tuple[Level, ...], BinnedLevels | None]:
     """The levels to list, and the bins to draw of a column that has any: all of those where they
     are few enough, and else the largest levels."""
     column = release.schema.column(name)
-    if column.grid is not None and 2 < column.regular <= BINS_DRAWN:
+    if column.grid is not None and 2 < column.regular <= bins_drawn:
         found = _levels(evidence, column, range(column.levels), confidence)
         edges = edges_of(column)
         first, last = drawn_bins(edges, [level.value for level in found[: column.regular]])

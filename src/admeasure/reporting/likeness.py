@@ -94,7 +94,7 @@ def largest(found: Iterable[NewInMarginal]) -> tuple[NewCombination, ...]:
 def correlations(release: Published, truth: CountsOf) -> tuple[CorrelationTruth, ...]:
     """Of every two columns of numbers or days, furthest apart first."""
     schema = release.schema
-    named = [c.name for c in schema.columns if c.type in ("integer", "number", "date")]
+    named = [c.name for c in schema.columns if c.has_numbers]
     pairs = combinations(sorted(named[:NUMERIC_SHOWN]), 2)
     found = []
     for pair in pairs:

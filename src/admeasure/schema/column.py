@@ -81,6 +81,12 @@ class Column(Part):
 
     type: Any  # each kind narrows it to one word
 
+    has_numbers: ClassVar[bool] = False
+    """Whether its values are numbers or days, which have means and quantiles."""
+    holds_reals: ClassVar[bool] = False
+    """Whether these are doubles; else they are whole."""
+    holds_days: ClassVar[bool] = False
+
     @property
     def regular(self) -> int:
         """How many levels there are besides `other` and `missing`."""

@@ -25,6 +25,7 @@ class DateColumn(WholeNumbers):
     format: Annotated[
         str | None, Field(description="How its texts are written, as %d/%m/%Y; ISO if not told.")
     ] = None
+    holds_days: ClassVar[bool] = True
     reads: ClassVar[Reads] = Reads.DAY
     stored_as: ClassVar[tuple[Storage, ...]] = TIMES
     minimum: Day | None = None

@@ -197,7 +197,7 @@ def _least(
         chosen = wrong & regular[name]
         # Numbers as they are: rounded, one could pass the next column's.
         exact = numbers[name][chosen]
-        values[name][chosen] = exact if column.type == "number" else column.values_of(exact)
+        values[name][chosen] = exact if column.holds_reals else column.values_of(exact)
 
 
 class _Middle:

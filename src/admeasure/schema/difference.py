@@ -136,7 +136,7 @@ def _check(schema: Schema, entry: DifferenceEntry) -> None:
             f"{entry.called} is a difference of type {wanted} (days, for dates), and "
             f"{quoted(entry.column)} is of type {modelled.type}. Change it."
         )
-    if isinstance(first, DateColumn):
+    if first.holds_days:
         days = [
             end.toordinal() + shift for end, shift in zip(_ends(first), (low, high), strict=True)
         ]
@@ -160,7 +160,7 @@ def _ends(column: Any) -> tuple[Any, Any]:
 def unreadable(column: Column) -> float:
     """A number that stands for a difference of what cannot be read: no whole number, or one above
     every bound."""
-    return math.inf if isinstance(column, NumberColumn) else 0.5
+    return math.inf if column.holds_reals else 0.5
 
 
 def stored_difference(

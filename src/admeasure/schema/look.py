@@ -158,7 +158,7 @@ def _levels(seen: _Seen) -> Iterator[tuple[str, bool]]:
 
 
 def _dtype(column: Column) -> type:
-    return np.float64 if column.type == "number" else np.int64
+    return np.float64 if column.holds_reals else np.int64
 
 
 def _hint(column: Column, refusal: Refusal, texts: list[str]) -> str:

@@ -40,6 +40,7 @@ class Ordered(Column):
     Bounds are numbers to the grids: `_ordinal` maps a value of the schema file to one.
     """
 
+    has_numbers: ClassVar[bool] = True
     clamp: Clamp = False
     minimum: Any = None
     maximum: Any = None
@@ -323,6 +324,7 @@ class NumberColumn(SpelledNumber, Ordered):
     decimals: Annotated[
         int | None, Field(ge=0, le=15, description="Digits after the point, in synthetic rows.")
     ] = None
+    holds_reals: ClassVar[bool] = True
     reads: ClassVar[Reads] = Reads.REAL
     stored_as: ClassVar[tuple[Storage, ...]] = NUMBERS
     minimum: Real | None = None

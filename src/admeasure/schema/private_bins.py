@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from admeasure.errors import SchemaError
 from admeasure.schema import leaves, values
 from admeasure.schema.column import Column
-from admeasure.schema.days import DateColumn
 from admeasure.schema.grid import OrdinalGrid
 from admeasure.schema.inside import Inside
 from admeasure.schema.ordered import Ordered
@@ -64,7 +63,7 @@ def _with_values(starts: Sequence[Any], missing: frozenset[int | float]) -> list
 
 def hierarchy(column: Ordered) -> tuple[np.ndarray, ...]:
     """The levels of the tree over the leaves of an open column, the coarsest first."""
-    return leaves.hierarchy(_starts(column.as_read()), days=isinstance(column, DateColumn))
+    return leaves.hierarchy(_starts(column.as_read()), days=column.holds_days)
 
 
 def inside_of(column: Ordered, shares: np.ndarray, counts: np.ndarray, sigma: float) -> Inside:
@@ -120,5 +119,4 @@ def _starts(column: Column) -> np.ndarray:
 
 def _written(column: Ordered, *ordinals: Any) -> tuple[Any, ...]:
     """Numbers of the grid as a schema file writes them."""
-    is_day = isinstance(column, DateColumn)
-    return tuple(values.day(int(ordinal)) for ordinal in ordinals) if is_day else ordinals
+    return tuple(values.day(int(n)) for n in ordinals) if column.holds_days else ordinals

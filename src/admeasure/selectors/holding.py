@@ -19,11 +19,13 @@ MAX_CELLS = 50_000_000
 """What one round may score: of more cells, the smallest marginals, by a public rule."""
 
 
-def smallest(sets: Sequence[Columns], cells: Callable[[Columns], int]) -> list[Columns]:
+def smallest(
+    sets: Sequence[Columns], cells: Callable[[Columns], int], most: int = MAX_CELLS
+) -> list[Columns]:
     """The smallest, as many as have that together; one at least."""
     ordered = sorted(sets, key=cells)
     together = np.cumsum([cells(r) for r in ordered])
-    return ordered[: max(1, int(np.searchsorted(together, MAX_CELLS, side="right")))]
+    return ordered[: max(1, int(np.searchsorted(together, most, side="right")))]
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,13 @@ from admeasure.privacy.scores.whole import WEIGHT_GRID, MarginalError
 from admeasure.queries import Marginal, Query
 from admeasure.selectors.evidence import Selection
 from admeasure.selectors.forest import Forest
-from admeasure.selectors.holding import smallest
+from admeasure.selectors.holding import MAX_CELLS, smallest
 from admeasure.selectors.passed_over import Looked, MadeChoice, PassedOver
 from admeasure.workload import Workload
 
 MAX_CANDIDATES = 5_000
 """What a round may score for each marginal that it chooses, by a public rule: of more candidates a
-round looks at this many, others in each round. Of more cells than `holding.MAX_CELLS` in all it
-looks at the smallest marginals."""
+round looks at this many, others in each round."""
 MOST_ERROR = 2.0
 """The L1 error of a marginal, as a part of the table, is at most this."""
 
@@ -113,7 +112,8 @@ class ExpectedImprovement:
     `batch`: how many marginals a round chooses, one after another by the same scores; what is on
     offer next depends on the choices before it alone: what they do not join (`Forest`) and what
     still fits beside them. Each choice gets the same part of what the round has for choosing.
-    `room`: the part of the size limit that may be filled at all.
+    `room`: the part of the size limit that may be filled at all. `max_cells`: of candidates with
+    more of them together a round looks at the smallest.
 
     The object remembers for the confidence bounds one choice for which each candidate was
     considered and what the model answered then (`PassedOver`).
@@ -125,6 +125,7 @@ class ExpectedImprovement:
     kept: float = 0.0
     batch: int = 1
     room: float = 1.0
+    max_cells: int = MAX_CELLS
     _passed_over: PassedOver = field(default_factory=PassedOver)
     _cells: dict[Columns, int] = field(default_factory=dict)
 
@@ -200,7 +201,8 @@ class ExpectedImprovement:
         if len(hopeful) > MAX_CANDIDATES * self.batch:
             chance = random.Random(self._passed_over.choices)
             hopeful = chance.sample(hopeful, MAX_CANDIDATES * self.batch)
-        return smallest(self._fitting(model, hopeful, used) or least, self._cells.__getitem__)
+        fitting = self._fitting(model, hopeful, used) or least
+        return smallest(fitting, self._cells.__getitem__, self.max_cells)
 
     def _fitting(self, model: Model, sets: Sequence[Columns], used: float) -> Sequence[Columns]:
         """Those that fit; for a batch by the bounds that hold for several together, which are

@@ -29,6 +29,7 @@ from admeasure.sources.count import (
     Read,
     check_columns,
     in_order,
+    joint_limit,
     plan_passes,
     share_out,
 )
@@ -69,10 +70,12 @@ def count_cells_in_passes(
     *,
     rows: int | None = None,
     max_bytes: int = MAX_BYTES,
+    dense_cells: int | None = None,
+    fresh_bytes: int = FRESH_BYTES,
 ) -> list[SparseCounts]:
     """The same of rows that can be read again and again: one pass, or several where what is held
     at a time, results included, would pass `max_bytes`. A `ResourceError` where the results alone,
-    or one marginal beside them, would."""
+    or one marginal beside them, would. The rest is as in `CellCounter`."""
     marginals = [tuple(columns) for columns in marginals]
     check_columns(domain, marginals)
     found: dict[Columns, SparseCounts] = {}
@@ -82,7 +85,15 @@ def count_cells_in_passes(
         if not waiting:
             break
         held = sum(map(_nbytes, found.values()))
-        counter = CellCounter(domain, waiting, rows=rows, max_bytes=max_bytes, held=held)
+        counter = CellCounter(
+            domain,
+            waiting,
+            rows=rows,
+            max_bytes=max_bytes,
+            held=held,
+            dense_cells=dense_cells,
+            fresh_bytes=fresh_bytes,
+        )
         passes = passes or counter.passes
         for chunk in read(counter.columns, (k, passes)):
             counter.add(chunk)
@@ -96,7 +107,9 @@ class CellCounter:
     `rows` is a hint of how many will come, `held` what the caller keeps of earlier passes. The
     rest of `max_bytes` limits what is kept here: half of it is for tables of counts, what these
     leave for cells that were found. Marginals that do not fit are put off, and lack in the result;
-    there is always one that is not, or a `ResourceError`.
+    there is always one that is not, or a `ResourceError`. Marginals of more than `dense_cells`, or
+    of what so many rows make worth a table, are counted as the cells that are found, of which
+    `fresh_bytes` wait to be sorted at most.
     """
 
     def __init__(
@@ -107,15 +120,18 @@ class CellCounter:
         rows: int | None = None,
         max_bytes: int = MAX_BYTES,
         held: int = 0,
+        dense_cells: int | None = None,
+        fresh_bytes: int = FRESH_BYTES,
     ) -> None:
         self._domain = domain
         asked = dict.fromkeys(tuple(columns) for columns in marginals)
         check_columns(domain, list(asked))
         self._max_bytes, self._room = max_bytes, max_bytes - held
         table_cells = max(self._room, 0) // 16
-        most = min(_dense_limit(rows), table_cells)
+        most = min(_dense_limit(rows) if dense_cells is None else dense_cells, table_cells)
         small = [columns for columns in asked if columns and domain.cells(columns) <= most]
-        shares = plan_passes(domain, small, rows=rows, pass_cells=table_cells)
+        limit = joint_limit(rows)
+        shares = plan_passes(domain, small, joint_cells=limit, pass_cells=table_cells)
         self.passes = len(shares)
         """How many are needed for all that was asked, as far as is known now."""
         rest = [()] if () in asked else []
@@ -124,7 +140,7 @@ class CellCounter:
         large = sorted({columns for columns in asked if columns} - set(small))
         self._runs = {columns: CellRuns.of(domain, columns) for columns in large}
         words = sum(len(runs.groups) for runs in self._runs.values())
-        self._fresh_rows = max(1, min(FRESH_BYTES, max_bytes // 8) // (8 * max(words, 1)))
+        self._fresh_rows = max(1, min(fresh_bytes, max_bytes // 8) // (8 * max(words, 1)))
 
     @property
     def columns(self) -> Columns:

@@ -56,7 +56,11 @@ _PLAN_ROWS = 100_000
 
 
 def count_marginals(
-    codes: Mapping[str, np.ndarray], domain: Domain, marginals: Sequence[Columns]
+    codes: Mapping[str, np.ndarray],
+    domain: Domain,
+    marginals: Sequence[Columns],
+    *,
+    joint_cells: int | None = None,
 ) -> list[np.ndarray]:
     """The exact int64 count array of each marginal, in the order asked; () is the row count.
 
@@ -66,7 +70,9 @@ def count_marginals(
     ([[0, 0, 1], [1, 0, 1]], 3)
     """
     rows = len(next(iter(codes.values()))) if codes else 0
-    return count_in_passes(lambda _columns, _part: [codes], domain, marginals, rows=rows)
+    return count_in_passes(
+        lambda _columns, _part: [codes], domain, marginals, rows=rows, joint_cells=joint_cells
+    )
 
 
 Read = Callable[[Columns, tuple[int, int]], Iterable[Mapping[str, np.ndarray]]]
@@ -80,13 +86,16 @@ def count_in_passes(
     *,
     rows: int | None = None,
     pass_cells: int = PASS_CELLS,
+    joint_cells: int | None = None,
 ) -> list[np.ndarray]:
-    """Counts of rows that can be read again and again, in as few passes as `pass_cells` allows."""
+    """Counts of rows that can be read again and again, in as few passes as `pass_cells` allows.
+    Joints that nobody asked for have at most `joint_cells`, or what so many rows make worth it."""
     marginals = [tuple(columns) for columns in marginals]
     check(domain, marginals)
     if not marginals:
         return []
-    passes = plan_passes(domain, marginals, rows=rows, pass_cells=pass_cells)
+    limit = joint_limit(rows) if joint_cells is None else joint_cells
+    passes = plan_passes(domain, marginals, joint_cells=limit, pass_cells=pass_cells)
     found: dict[Columns, np.ndarray] = {}
     for k, homes_of_pass in enumerate(passes):
         asked = list(homes_of_pass)
@@ -100,11 +109,11 @@ def count_in_passes(
 
 
 def plan_passes(
-    domain: Domain, marginals: Sequence[Columns], *, rows: int | None, pass_cells: int
+    domain: Domain, marginals: Sequence[Columns], *, joint_cells: int, pass_cells: int
 ) -> list[dict[Columns, Columns]]:
     """Shares of the marginals, each with its joint, whose joints fit together: the largest first,
     each into the first share that has room, which needs at most 11/9 of the fewest possible."""
-    homes = _plan(domain, marginals, min(_joint_limit(rows), pass_cells))
+    homes = joint_of_each(domain, marginals, min(joint_cells, pass_cells))
     shares: list[dict[Columns, Columns]] = []
     room: list[int] = []
     place: dict[Columns, int] = {}
@@ -141,7 +150,9 @@ class Counter:
         self._domain = domain
         self._marginals = [tuple(columns) for columns in marginals]
         check(domain, self._marginals, max_cells)
-        planned = _plan(domain, self._marginals, _joint_limit(rows)) if homes is None else homes
+        planned = (
+            joint_of_each(domain, self._marginals, joint_limit(rows)) if homes is None else homes
+        )
         self._home = dict(planned)
         self._joints = sorted(set(self._home.values()))
         self._tables = {j: np.zeros(domain.cells(j), np.int64) for j in self._joints}
@@ -279,14 +290,16 @@ def check(domain: Domain, marginals: Sequence[Columns], max_cells: int = MAX_CEL
         )
 
 
-def _joint_limit(rows: int | None) -> int:
+def joint_limit(rows: int | None) -> int:
     """A joint is worth its cells only where summing it out is cheaper than another pass."""
     if rows is None:
         return MAX_JOINT_CELLS
     return min(MAX_JOINT_CELLS, rows // 16) if rows >= _PLAN_ROWS else 0
 
 
-def _plan(domain: Domain, marginals: Sequence[Columns], limit: int) -> dict[Columns, Columns]:
+def joint_of_each(
+    domain: Domain, marginals: Sequence[Columns], limit: int
+) -> dict[Columns, Columns]:
     """For each marginal the joint table, itself in canonical order, that it is summed from."""
     wanted = [columns for columns in marginals if columns]
     if not limit:

@@ -68,7 +68,7 @@ def steps(encodings: Sequence[Encoding]) -> list[list[str]]:
     return [step for step in found if step]
 
 
-def levels_of(column: Column) -> Marks:
+def level_marks(column: Column) -> Marks:
     """The levels that the schema has for refused values; NULL where it has none."""
     levels = {refusal: resolve(column, refusal) for refusal in Refusal}
     return {r: "NULL" if level is None else str(level) for r, level in levels.items()}

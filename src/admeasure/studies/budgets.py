@@ -37,7 +37,7 @@ def delta_for(rule: StatedDelta, rows: int) -> float:
     return 1 / rows**2
 
 
-def stated(epsilon: float, delta: float, conversion: Conversion) -> float:
+def epsilon_to_ask(epsilon: float, delta: float, conversion: Conversion) -> float:
     """The epsilon to ask a run for, so that it spends what a paper with this conversion spends.
 
     Under the loose conversion the same rho is worth less epsilon than the tight one says, so the

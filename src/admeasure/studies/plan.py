@@ -21,7 +21,7 @@ from admeasure.planning.mechanism import options_of
 from admeasure.queries.query import suggest
 from admeasure.schema import Schema
 from admeasure.sources.kinds import installed_kind
-from admeasure.studies.budgets import Conversion, delta_for, read_delta, stated
+from admeasure.studies.budgets import Conversion, delta_for, epsilon_to_ask, read_delta
 from admeasure.studies.jobs import Job, JudgedOn, Place, digest
 from admeasure.untrusted import parse_toml, read_text
 from admeasure.workload import parse_workload
@@ -69,7 +69,7 @@ def _plan(document: Mapping[str, Any], folder: Path) -> StudyPlan:
     epsilons = [_number(e, "epsilons") for e in _several(study, "epsilons")]
     for epsilon in epsilons:
         # Refuses what is no budget; how many rows there are does not matter to that.
-        stated(epsilon, delta_for(delta, 1000), conversion)
+        epsilon_to_ask(epsilon, delta_for(delta, 1000), conversion)
     seeds, judge = _seeds(study), study.get("judge", "answers")
     if judge not in get_args(JudgedOn):
         raise UsageError(f'judge must be "answers" or "rows", not {judge!r}.')

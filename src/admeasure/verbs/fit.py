@@ -35,8 +35,8 @@ from admeasure.privacy.cost import Cost, read_cost
 from admeasure.privacy.curator import Curator
 from admeasure.privacy.journal import Event, TrainingProgress, unpack, without_values
 from admeasure.privacy.ledger import Ledger
+from admeasure.privacy.memory import HOST_BYTES, Memory
 from admeasure.privacy.noise import LARGEST_SCALE
-from admeasure.privacy.truth import HOST_BYTES, Memory
 from admeasure.queries import Marginal, Predicate, WorkloadQuery, from_record
 from admeasure.release import Release
 from admeasure.request import ChargeTo, Request

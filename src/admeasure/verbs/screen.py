@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from admeasure.domain import Domain
 from admeasure.errors import ReleaseError, UsageError
+from admeasure.planning import counting
 from admeasure.privacy.best_mixture import BestMixtureError
 from admeasure.privacy.cost import Cost, budget_of
 from admeasure.privacy.curator import Curator
@@ -191,7 +192,7 @@ def screen(
         return run.complete(Screening.load)
     with held(open_source(data, schema)) as source, run as journal:
         curator = Curator(source, run.ledger, request.noise(), journal)
-        total = max(1.0, float(curator.rows(curator.budget * ROWS_SHARE).values))
+        total = counting.believed(curator.rows(curator.budget * ROWS_SHARE))
         measured = _measured(curator, request, total, time_limit)
         alternative = _alternative(schema.domain, workload, schema.unit, fit_budget, total)
         reach = float(ndtri(0.5 + confidence / 2))

@@ -17,7 +17,7 @@ from admeasure import __version__
 from admeasure.errors import UsageError
 from admeasure.files import refuse_suffix, refuse_to_overwrite
 from admeasure.studies import STAMP
-from admeasure.studies.budgets import delta_for, stated
+from admeasure.studies.budgets import delta_for, epsilon_to_ask
 from admeasure.studies.jobs import MEASURES, Job, JudgedOn, code_version, digest
 from admeasure.studies.lines import JsonObject
 from admeasure.studies.picture import check_picture, draw
@@ -135,7 +135,7 @@ def run_job(record: JsonObject) -> JsonObject:
         schema,
         workload=workload,
         mechanism=build(job.mechanism, job.given),
-        epsilon=stated(job.epsilon, delta, job.conversion),
+        epsilon=epsilon_to_ask(job.epsilon, delta, job.conversion),
         delta=delta,
         public=job.place.public,
         seed=job.seed,

@@ -31,9 +31,9 @@ TRIES, PAUSE = 100, 0.05
 """A server that looks whether the run goes on holds the lock for an instant."""
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, tries: int = TRIES) -> int:
     os.umask(0o077)
-    lock = _locked(folder / LOCK)
+    lock = locked(folder / LOCK, tries)
     if lock is None:
         return BUSY
     # A server in the background of a shell ignores Ctrl-C, and its children would inherit that.
@@ -49,10 +49,10 @@ def main(folder: Path) -> int:
     return code
 
 
-def _locked(path: Path) -> int | None:
+def locked(path: Path, tries: int = TRIES) -> int | None:
     """The lock, with the number of this process in its file; None where the run goes on."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    for _ in range(TRIES):
+    for _ in range(tries):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -45,13 +45,13 @@ class Question:
     portions: tuple[Portion, ...] = ()
 
 
-def question(where: Mapping[str, Any], schema: Schema, *, name: str | None = None) -> Question:
+def question(where: Mapping[str, Any], schema: Schema) -> Question:
     """How many rows meet every condition, written as in a query file; in Python a pair is a range
     with both ends included, and a list any of its values:
     `question({"sex": "Female", "age": (30, 40)}, schema)`.
     """
     written = written_conditions(where)
-    title = name or ", ".join(f"{column} = {value!r}" for column, value in where.items())
+    title = ", ".join(f"{column} = {value!r}" for column, value in where.items())
     return question_of(title, _conditions(written, "where"), schema)
 
 

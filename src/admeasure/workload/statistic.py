@@ -57,12 +57,12 @@ class ColumnStatistic:
     def of(self, schema: Schema) -> Column:
         """The column, or an error where it has no such statistic."""
         column = schema.column(self.column)
-        if column.type not in ("integer", "number", "date"):
+        if not column.has_numbers:
             raise WorkloadError(
                 f"Column {self.column!r} is of type {column.type}, which has no {self.kind}. Ask "
                 "for counts."
             )
-        if self.kind == "sum" and column.type == "date":
+        if self.kind == "sum" and column.holds_days:
             raise WorkloadError(
                 f"Column {self.column!r} holds dates, which have no sum. Ask for a mean or a "
                 "quantile."

@@ -21,13 +21,13 @@ from admeasure.families.graphical.inference.calibration import ContradictionErro
 from admeasure.families.graphical.model import MarkovRandomField
 from admeasure.families.graphical.structure.junction_tree import (
     BYTES_PER_CELL,
-    MEGABYTE,
     Clique,
     JunctionTree,
     check_limit,
 )
 from admeasure.families.graphical.structure.room import Room
 from admeasure.families.graphical.structure.zeros import Zeros
+from admeasure.limits import MEGABYTE
 from admeasure.measurement import Measurement, believed_total
 from admeasure.queries import Marginal
 from admeasure.schema import Zero

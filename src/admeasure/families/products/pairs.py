@@ -143,9 +143,9 @@ def fitted(
     return softmax(logits, layout)
 
 
-def seconds_of(lines: int, rows: int = ROWS, steps: int = STEPS) -> float:
+def seconds_of(lines: int) -> float:
     """About what `fitted` takes on one processor, from public sizes."""
-    return steps * rows * lines * (lines * 3.7e-11 + 2.2e-8)
+    return STEPS * ROWS * lines * (lines * 3.7e-11 + 2.2e-8)
 
 
 def softmax(logits: np.ndarray, layout: Layout) -> np.ndarray:

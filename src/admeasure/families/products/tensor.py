@@ -184,7 +184,7 @@ def shares(sure: Any, lead: list[Any], trail: list[Any]) -> Any:
     return total
 
 
-def cut(layout: Layout, columns: Columns, rows: int) -> int:
+def cut(layout: Layout, columns: Columns, rows: int, part_numbers: int = PART_NUMBERS) -> int:
     """How many columns lead: the cut with the least to build whose trail fits in memory.
 
     Where two cuts are alike the longer lead is taken, because queries that follow each other in
@@ -193,7 +193,7 @@ def cut(layout: Layout, columns: Columns, rows: int) -> int:
     best, least = len(columns) - 1, math.inf
     for lead in range(len(columns) - 1, 0, -1):
         trail = layout.cells(columns[lead:])
-        if trail * rows > PART_NUMBERS and lead < len(columns) - 1:
+        if trail * rows > part_numbers and lead < len(columns) - 1:
             continue
         cost = layout.cells(columns[:lead]) + trail
         if cost < least:
@@ -207,18 +207,20 @@ class ProductAnswers:
 
     P: np.ndarray
     layout: Layout
+    block_cells: int = BLOCK_CELLS
+    part_numbers: int = PART_NUMBERS
     _parts: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def blocks(self, query: Targets) -> Iterator[np.ndarray]:
-        """All answers of a query in C order, flat, at most about `BLOCK_CELLS` at a time."""
+        """All answers of a query in C order, flat, at most about `block_cells` at a time."""
         columns, r = query.columns, query.at_least
         rows = self.P.shape[1]
-        lead = cut(self.layout, columns, rows)
+        lead = cut(self.layout, columns, rows, self.part_numbers)
         trail = len(columns) - lead
         first, second = columns[:lead], columns[lead:]
         b = self._part(("trail", second, r, lead))
         cells, width = self.layout.cells(first), self.layout.cells(second)
-        step = max(1, min(PART_NUMBERS // rows, BLOCK_CELLS // width))
+        step = max(1, min(self.part_numbers // rows, self.block_cells // width))
         for low in range(0, cells, step):
             high = min(low + step, cells)
             sure, a = self._part(("lead", first, r, trail, low, high))
@@ -238,7 +240,9 @@ class ProductAnswers:
         return self._parts[key]
 
 
-def marginals(P: np.ndarray, layout: Layout, wanted: Sequence[Columns]) -> list[np.ndarray]:
+def marginals(
+    P: np.ndarray, layout: Layout, wanted: Sequence[Columns], part_numbers: int = PART_NUMBERS
+) -> list[np.ndarray]:
     """Whole marginals, as shares, in the precision of `P`.
 
     Marginals that share all but their last column are made by one product with all of their last
@@ -248,26 +252,27 @@ def marginals(P: np.ndarray, layout: Layout, wanted: Sequence[Columns]) -> list[
     todo = sorted({c for c in wanted if c})
     for first, group in groupby(todo, key=lambda c: c[:-1]):
         last = [c[-1] for c in group]
-        done |= zip([(*first, c) for c in last], _with_last(P, layout, first, last), strict=True)
+        tables = _with_last(P, layout, first, last, part_numbers)
+        done |= zip([(*first, c) for c in last], tables, strict=True)
     return [done[c] for c in wanted]
 
 
 def _with_last(
-    P: np.ndarray, layout: Layout, first: Columns, last: Sequence[str]
+    P: np.ndarray, layout: Layout, first: Columns, last: Sequence[str], part_numbers: int
 ) -> list[np.ndarray]:
     rows, cells = P.shape[1], layout.cells(first)
     if cells > 4 * sum(layout.shape(last)) and len(first) > 1:
         # Few levels to meet many lead cells: a cut further to the front builds less.
-        made = [ProductAnswers(P, layout).blocks(Marginal((*first, c))) for c in last]
+        answers = ProductAnswers(P, layout, part_numbers=part_numbers)
         return [
-            np.concatenate(list(blocks)).reshape(layout.shape((*first, c)))
-            for blocks, c in zip(made, last, strict=True)
+            np.concatenate(list(answers.blocks(Marginal(c)))).reshape(layout.shape(c))
+            for c in ((*first, column) for column in last)
         ]
     spans = [layout.span(c) for c in last]
     side = P[np.concatenate([np.arange(s.start, s.stop) for s in spans])]
     ends = np.cumsum([0, *(s.stop - s.start for s in spans)])
     out = [np.empty((cells, s.stop - s.start), P.dtype) for s in spans]
-    step = max(1, min(PART_NUMBERS // rows, (1 << 23) // len(side)))
+    step = max(1, min(part_numbers // rows, (1 << 23) // len(side)))
     for low in range(0, cells, step):
         high = min(low + step, cells)
         block = product(P, layout.lines(first, low, high), np) @ side.T

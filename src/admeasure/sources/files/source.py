@@ -39,7 +39,7 @@ from admeasure.sources.kind import Progress
 from admeasure.sources.texts import TextsOf
 from admeasure.sparse import SparseCounts
 
-_LEAST_WORK_MEGABYTES = 256
+LEAST_WORK_MEGABYTES = 256
 
 
 class DuckDBSource:
@@ -49,9 +49,9 @@ class DuckDBSource:
     at most `memory_megabytes` (half of what the machine has free, if not given). Beyond that they
     are kept on disk in the folder `cache` (see `CodeFile`), where one is given, and
     else the table is read again for each count. DuckDB gets half of `memory_megabytes` again, but
-    no less than 256 MB, and so do the joints that one pass counts; more joints are more passes. The
-    same holds for cells that occur (`sparse`), results included. A table that changes between scans
-    is an error where its number of rows changes.
+    no less than 256 MB, and so do the joints that one pass counts (`work_bytes`, where given); more
+    joints are more passes. The same holds for cells that occur (`sparse`), results included. A
+    table that changes between scans is an error where its number of rows changes.
     """
 
     def __init__(
@@ -60,12 +60,15 @@ class DuckDBSource:
         schema: Schema,
         *,
         memory_megabytes: float | None = None,
+        work_bytes: int | None = None,
         cache: str | Path | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._table = FileTable(locate(data), schema, memory_megabytes)
         self._schema = schema
         self._by: Recodings = {}
+        least = max(self._table.memory_megabytes / 2, LEAST_WORK_MEGABYTES)
+        self._work_bytes = int(least * 2**20) if work_bytes is None else work_bytes
         self._progress = progress
         self._kept: list[dict[str, np.ndarray]] | None = []
         self._file: CodeFile | None = None
@@ -135,11 +138,6 @@ class DuckDBSource:
 
     def finding(self, columns: Sequence[str]) -> TextsOf:
         return self._table.finding(columns)
-
-    @property
-    def _work_bytes(self) -> int:
-        least = max(self._table.memory_megabytes / 2, _LEAST_WORK_MEGABYTES)
-        return int(least * 2**20)
 
     def _chunks(self, columns: Columns, part: tuple[int, int]) -> Iterator[dict[str, np.ndarray]]:
         """The rows once more; `part` says which pass this is, of how many, for the progress."""

@@ -23,10 +23,9 @@ from admeasure.schema.difference import DifferenceEntry, reader, refuse_storage,
 from admeasure.schema.encode import absent_columns
 from admeasure.schema.found_levels import LONGEST_LEVEL
 from admeasure.schema.model import Schema
-from admeasure.schema.ordered import NumberColumn
 from admeasure.schema.problems import Problem, Refusal, data_error
 from admeasure.schema.values import quoted
-from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, levels_of, steps
+from admeasure.sources.encode import MARKS, Encoding, Marks, encoding, level_marks, steps
 from admeasure.sources.files.arrow import StreamError, batches
 from admeasure.sources.files.encodings import in_utf8
 from admeasure.sources.files.engine import LEAST_MEGABYTES, connected
@@ -210,7 +209,7 @@ class FileTable:
     def _all_encoded(
         self, connection: duckdb.DuckDBPyConnection, parts: Sequence[TablePart], names: Columns
     ) -> str:
-        marks = {name: levels_of(self.schema.column(name)) for name in names}
+        marks = {name: level_marks(self.schema.column(name)) for name in names}
         has_unit = self._unit is not None
         return " UNION ALL ".join(
             self._encoded(connection, part, names, marks, None, with_unit=has_unit)
@@ -333,7 +332,7 @@ def _with(part: TablePart, schema: Schema, entry: DifferenceEntry) -> TablePart:
     # Where nothing had to be read the stored value is the number.
     later, earlier = (f"v{i}" if e.value else f"x{i}" for i, e in enumerate(encodings))
     missing, other = int(Refusal.MISSING), unreadable(schema.column(entry.column))
-    kind = "DOUBLE" if isinstance(schema.column(entry.column), NumberColumn) else "BIGINT"
+    kind = "DOUBLE" if schema.column(entry.column).holds_reals else "BIGINT"
     value = (
         f"CASE WHEN c0 = {missing} OR c1 = {missing} THEN NULL "
         f"WHEN c0 < 0 OR c1 < 0 THEN {DUCKDB.real(other)} "

@@ -249,14 +249,14 @@ def slots_of(texts: Sequence[str]) -> Texts | None:
     return None
 
 
-def murmur3(data: bytes, seed: int = 42) -> int:
+def murmur3(data: bytes) -> int:
     """Spark's `hash` of a text, without its sign: MurmurHash3 of 32 bits, but for the bytes after
     the last whole word, which are mixed in one by one. A mistake here would cost time, not truth:
     a text in the wrong slot is never met there."""
     whole = len(data) - len(data) % 4
     words = [int.from_bytes(data[i : i + 4], "little") for i in range(0, whole, 4)]
     words += [byte if byte < 128 else byte + 0xFFFFFF00 for byte in data[whole:]]
-    h = seed
+    h = 42
     for word in words:
         k = word * 0xCC9E2D51 & _32
         k = (k << 15 | k >> 17) & _32

@@ -26,7 +26,7 @@ from admeasure.schema.model import Schema
 from admeasure.schema.problems import Refusal
 from admeasure.schema.storage import Storage
 from admeasure.sources.dialect import Dialect, Stored
-from admeasure.sources.encode import MARKS, Marks, encoding, levels_of, steps
+from admeasure.sources.encode import MARKS, Marks, encoding, level_marks, steps
 from admeasure.sources.texts import absent_texts, sought_text
 
 NOWHERE = -1
@@ -167,7 +167,7 @@ class WarehouseTable:
         return f"SELECT {', '.join(codes)} FROM ({ranked}) k WHERE r <= {most}"
 
     def _levels(self, names: Iterable[str]) -> dict[str, Marks]:
-        return {name: levels_of(self.schema.column(name)) for name in names}
+        return {name: level_marks(self.schema.column(name)) for name in names}
 
     def _encoded(self, names: Columns, marks: Mapping[str, Marks], *, with_unit: bool) -> str:
         """Rows as c0, c1, … (and u, the unit, and whether there is none). Each step is a query of

@@ -11,7 +11,7 @@ each cell of S, whatever is kept, so that one serves many queries and few need t
 whose cuts are dear from the node where their branches meet (`branches`). Conditional tables
 p(a | S) for each directed edge are kept, up to `tuning.CONDITIONAL_CELLS` while a call is answered
 and `tuning.LASTING_CELLS` until the next one, and so are projections and near parts, up to
-`_KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
+`tuning.KEPT_CELLS`; no intermediate table exceeds `limit_cells`.
 
 Only positive numbers are added and multiplied: where a node says 0.0, so does every answer.
 """
@@ -37,9 +37,6 @@ from admeasure.families.graphical.structure.junction_tree import Clique, cells_o
 LIMIT_CELLS = 1 << 27
 """The most cells one intermediate table may have unless the caller says otherwise (1 GB)."""
 NODE_TOO_LARGE = "A node of the model is larger than any table may be. Give it more memory."
-_KEPT_CELLS = 1 << 23
-_MANY_PAIRS = 64
-"""From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
 
 
 class Marginals:
@@ -163,12 +160,12 @@ class Marginals:
             for position in across:
                 if len(queries[position]) == 2:
                     wanted.setdefault(queries[position], []).append(position)
-            if len(wanted) < _MANY_PAIRS:
+            if len(wanted) < tuning.MANY_PAIRS:
                 return across
             pairs = self._all_pairs
             if not pairs.worth(len(wanted), min(self._limit, tuning.CONDITIONAL_CELLS)):
                 return across
-            if pairs.cells > _KEPT_CELLS:
+            if pairs.cells > tuning.KEPT_CELLS:
                 for query, table in pairs.answers(self._inside, wanted):
                     first, *more = wanted[query]
                     answers[first] = table
@@ -208,9 +205,9 @@ class Marginals:
         return table
 
     def _keep(self, query: Clique, table: np.ndarray) -> None:
-        if table.size > _KEPT_CELLS // 4:
+        if table.size > tuning.KEPT_CELLS // 4:
             return
-        if self._kept_cells + table.size > _KEPT_CELLS:
+        if self._kept_cells + table.size > tuning.KEPT_CELLS:
             self._kept.clear()
             self._kept_cells = 0
         self._kept[query] = table

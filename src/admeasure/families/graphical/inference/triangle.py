@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-CACHE_CELLS = 1 << 16
-
 
 @dataclass(frozen=True)
 class Triangle:
@@ -26,12 +24,12 @@ class Triangle:
     order: tuple[int, int, int]
     axes: dict[str, list[int]]
     lengths: tuple[int, ...]
-    cells: int = CACHE_CELLS
+    cells: int
     """How many cells of a product are held at a time."""
 
     @classmethod
     def of(
-        cls, factors: Sequence[np.ndarray], shape: tuple[int, ...], cells: int = CACHE_CELLS
+        cls, factors: Sequence[np.ndarray], shape: tuple[int, ...], cells: int
     ) -> Triangle | None:
         """None where the factors do not overlap in this way."""
         if len(factors) != 3:

@@ -36,6 +36,12 @@ LASTING_CELLS = 1 << 20
 """Of those that are kept until the next call, which mostly needs few of them; and the model of a
 round is still held while that of the next round fills its own."""
 
+KEPT_CELLS = 1 << 23
+"""Of projections, and of the table of all pairs, that are kept for later answers."""
+
+MANY_PAIRS = 64
+"""From so many pairs on, a pass over the whole tree may be cheaper than cuts one by one."""
+
 JUDGED_CELLS = 1 << 18
 """So many (query, cut) are judged at once; each takes about a hundred bytes of a cache."""
 

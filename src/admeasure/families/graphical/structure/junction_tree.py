@@ -32,9 +32,9 @@ from admeasure.families.graphical.structure.triangulation import (
     eliminated,
     total_cells,
 )
+from admeasure.limits import MEGABYTE
 
 BYTES_PER_CELL = 8
-MEGABYTE = 2**20
 
 _BATCH_FLOATS = 4_000_000
 """How many floats one batch of candidate graphs may take."""
