@@ -12,8 +12,8 @@ tables. `denseD` has D columns of 4 levels that all depend on the same 3 hidden 
 not in the table; `treeDxL` and `denseDxL` have columns of L levels. Of `chainD` each column is the
 one before it, but for a fifth of the rows; those of `factorD` are linear in 5 normal factors and
 noise, cut into 4 bins; those of `indD` are independent. `NAME%P` is made of a stored table: a
-column of yes and no for each level that P to 100 - P per cent of its rows have. The generator has the
-seed of the run (`--seeds`): those below 100 are for choosing settings, those from 100 on for
+column of yes and no for each level that P to 100 - P per cent of its rows have. A generator has the
+seed of its run (`--seeds`): those below 100 are for choosing settings, those from 100 on for
 reporting.
 
 Every run is a process of its own and leaves a line in benchmarks/results/wide.jsonl; a case that

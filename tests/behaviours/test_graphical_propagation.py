@@ -48,6 +48,7 @@ def ways(request, monkeypatch):
         if request.param == "slices of branches":
             monkeypatch.setattr(tuning, "SLICE_CELLS", 2)
             monkeypatch.setattr(tuning, "CONDITIONAL_CELLS", 8)
+            monkeypatch.setattr(tuning, "PASS_CELLS", 8)
             monkeypatch.setattr(tuning, "JUDGED_CELLS", 7)
         answer = branches.Branches.answer
 

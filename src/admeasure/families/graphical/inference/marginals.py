@@ -163,7 +163,7 @@ class Marginals:
             if len(wanted) < tuning.MANY_PAIRS:
                 return across
             pairs = self._all_pairs
-            if not pairs.worth(len(wanted), min(self._limit, tuning.CONDITIONAL_CELLS)):
+            if not pairs.worth(len(wanted), min(self._limit, tuning.PASS_CELLS)):
                 return across
             if pairs.cells > tuning.KEPT_CELLS:
                 for query, table in pairs.answers(self._inside, wanted):

@@ -32,6 +32,10 @@ IN_CACHE = 3.0
 CONDITIONAL_CELLS = 1 << 25
 """Of conditional tables, while a call is answered (256 MB). A larger one is held by itself."""
 
+PASS_CELLS = 1 << 26
+"""What a pass that answers all pairs may hold (512 MB): where it is refused they take ten times as
+long."""
+
 LASTING_CELLS = 1 << 20
 """Of those that are kept until the next call, which mostly needs few of them; and the model of a
 round is still held while that of the next round fills its own."""
