@@ -14,6 +14,7 @@ from markupsafe import escape
 from pydantic import TypeAdapter
 
 from admeasure.notebooks import BLUE, bars, cell, folded, largest, row, stamp, table
+from admeasure.plain import large_and_rest
 from admeasure.privacy.cost import Cost
 from admeasure.privacy.ledger import Charge
 
@@ -95,6 +96,11 @@ class Certificate:
             f"(at most {self.max_rows_per_unit} row{'s' if self.max_rows_per_unit > 1 else ''} "
             f"each), spent {self.rho_spent:.6g} of rho {self.rho:.6g}{share}."
         )
+
+    def large_charges(self, most: int) -> tuple[list[Line], list[Line]]:
+        """The charges to show, so many of the largest, and the rest."""
+        shown, rest = large_and_rest([line.rho for line in self.charges], most)
+        return [self.charges[i] for i in shown], [self.charges[i] for i in rest]
 
     def __repr__(self) -> str:
         """A few lines: whose it is, its promise, and what was spent on what."""

@@ -26,3 +26,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
         ).rstrip()
         for row in cells
     ]
+
+
+def large_and_rest(sizes: Sequence[float], most: int) -> tuple[list[int], list[int]]:
+    """The places of so many of the largest, and of the rest, both in their order: what to show of a
+    long list of parts, and what to add up.
+
+    >>> large_and_rest([1, 5, 2, 5, 9], 3)
+    ([1, 3, 4], [0, 2])
+    """
+    places = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    return sorted(places[:most]), sorted(places[most:])

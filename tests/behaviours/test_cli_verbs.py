@@ -215,6 +215,29 @@ def test_plan_takes_a_default_mechanism_and_options(folder: Path, capsys: Said) 
     assert json_of(capsys)["rounds"] == "7"
 
 
+def test_a_plan_of_many_bought_columns_prints_the_largest_parts_and_adds_up_the_rest(
+    folder: Path, capsys: Said
+) -> None:
+    column = 'type = "integer"\nminimum = 0\nmaximum = 500\nbins = "private"\n'
+    head = '[table]\nname = "t"\n[privacy]\nunit = "person"\n'
+    many = "".join(f'[[column]]\nname = "c{i}"\n{column}' for i in range(60))
+    (folder / "many.toml").write_text(head + many)
+    argv = ["plan", "--schema", "many.toml", "--workload", "all-2way", "--epsilon", "1"]
+    assert run(argv) == 0
+    said = capsys.readouterr().out
+    assert run([*argv, "--json"]) == 0
+    items = json_of(capsys)["items"]
+    assert isinstance(items, list)
+    lines = said.splitlines()
+    shown = [item for item in items if any(line.startswith(item["what"]) for line in lines)]
+    small = [item for item in items if item not in shown]
+    assert "rounds of selection and measurement, together" in {item["what"] for item in shown}
+    paid = [item["rho"] * item["times"] for item in small]
+    assert max(paid) <= min(item["rho"] * item["times"] for item in shown)
+    part = 100 * sum(paid) / rho_of(1, 1e-9)
+    assert f"… and {len(small)} more, {part:.1f}% together; --json has them all." in lines
+
+
 def test_fit_prints_json_on_stdout_and_progress_on_stderr(folder: Path, capsys: Said) -> None:
     assert run([*FIT, "--json", "--rounds", "3", "--measure=cells"]) == 0
     heard = capsys.readouterr()

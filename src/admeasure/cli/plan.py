@@ -8,6 +8,7 @@ import typer
 
 from admeasure.cli import arguments
 from admeasure.cli.arguments import mechanism_of, option
+from admeasure.plain import large_and_rest
 from admeasure.terminal.console import say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _print(planned: Planned) -> None:
     )
     say()
     parts = [float(item.total.ratio(budget)) for item in made.items]
-    largest = sorted(range(len(parts)), key=lambda i: -parts[i])[:SHOWN]
+    shown, rest = large_and_rest(parts, SHOWN)
     lines = [
         [
             item.what,
@@ -72,14 +73,14 @@ def _print(planned: Planned) -> None:
             "" if item.sigma is None else f"{item.sigma:.4g}",
             *([f"{float(item.cost.delta_share):.3g}"] if budget.delta_share else []),
         ]
-        for item, part in ((made.items[i], parts[i]) for i in sorted(largest))
+        for item, part in ((made.items[i], parts[i]) for i in shown)
     ]
     head = ["what", "times", "rho each", "share", "noise, in rows"]
     head += ["delta each"] if budget.delta_share else []
     say_table(head, lines)
-    if len(parts) > SHOWN:
-        rest = 100 * (sum(parts) - sum(parts[i] for i in largest))
-        say(f"… and {len(parts) - SHOWN} more, {rest:.1f}% together; --json has them all.")
+    if rest:
+        together = 100 * sum(parts[i] for i in rest)
+        say(f"… and {len(rest):,} more, {together:.1f}% together; --json has them all.")
     say()
     say(f"rounds           {made.rounds}")
     say(f"expected error   {_expected(made, rows)}")

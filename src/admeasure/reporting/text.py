@@ -79,11 +79,11 @@ def _charges(release: Published) -> Iterator[str]:
     if not c.charges:
         yield "Nothing was charged."
         return
-    for line in c.charges[:CHARGES_SHOWN]:
+    shown, rest = c.large_charges(CHARGES_SHOWN)
+    for line in shown:
         times = f" in {line.times} charges" if line.times > 1 else ""
         share = f", and {line.delta:.3g} of delta" if line.delta else ""
         yield f"{line.rho:12.6g}  {line.what}{times}{share}"
-    rest = c.charges[CHARGES_SHOWN:]
     if rest:
         yield f"{sum(line.rho for line in rest):12.6g}  {len(rest)} more; release.json lists all"
     share = f", and {c.delta_spent:.3g} of delta {c.delta:g}" if c.delta_spent else ""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from admeasure.errors import UsageError
+from admeasure.plain import large_and_rest
 from admeasure.planning import certified
 from admeasure.planning.division import Task
 from admeasure.privacy.book import Book
@@ -137,6 +138,8 @@ def _plan(space: Workspace, offer: Offer) -> Json:
 
     found = at(epsilon)
     made, budget = found.plan, found.budget
+    parts = [float(item.total.ratio(budget)) for item in made.items]
+    shown, rest = large_and_rest(parts, ITEMS_SHOWN)
     others = []
     for factor in (0.5, 1.0, 2.0, 4.0) if len(workload) <= COMPARED else ():
         other = found if factor == 1 else at(factor * epsilon)
@@ -149,15 +152,11 @@ def _plan(space: Workspace, offer: Offer) -> Json:
         "warnings": [on_page(note) for note in made.notes if note in WARNINGS],
         "notes": [on_page(n) for n in (*choice.notes, *made.notes) if n not in WARNINGS],
         "items": [
-            {
-                "what": i.what,
-                "times": i.times,
-                "share": float(i.total.ratio(budget)),
-                "sigma": i.sigma,
-            }
-            for i in made.items[:ITEMS_SHOWN]
+            {"what": item.what, "times": item.times, "share": part, "sigma": item.sigma}
+            for item, part in ((made.items[i], parts[i]) for i in shown)
         ],
-        "more": max(0, len(made.items) - ITEMS_SHOWN),
+        "more": len(rest),
+        "share_of_more": sum(parts[i] for i in rest),
         "others": others,
         "book": _left(space, asked, budget),
     }

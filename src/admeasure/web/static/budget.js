@@ -145,7 +145,7 @@ function show(found, asked) {
   if (found.others.some((o) => o.expected !== null))
     parts.push(make("h3", {}, "More or less"), scrolled("More or less", table([{ text: "epsilon" }, { text: "expected error", number: true }], found.others.map((o) => [small(o.epsilon), small(o.expected)]))));
   parts.push(make("h3", {}, "How it would be split"), scrolled("How it would be split", items));
-  if (found.more) parts.push(make("p", { class: "help" }, `and ${whole(found.more)} more lines`));
+  if (found.more) parts.push(make("p", { class: "help" }, `and ${whole(found.more)} more, ${percent(found.share_of_more)} together`));
   parts.push(...found.notes.map((note) => make("p", { class: "help" }, note)));
   $("#plan").replaceChildren(...parts);
 }
