@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from admeasure.auditing.release import audit_release
 from admeasure.auditing.replay import compare
 from admeasure.bounds import Evidence
-from admeasure.errors import BudgetError, ResourceError, UsageError
+from admeasure.errors import BudgetError, ReleaseError, ResourceError, UsageError
 from admeasure.families.answers import AnswersModel
 from admeasure.measurement import Measurement, NoisyErrors, mean_factor
 from admeasure.mechanisms import REGISTRY, Mechanism, build
@@ -192,12 +192,22 @@ def test_of_many_marginals_a_public_sample_is_certified(tmp_path):
 
 
 def test_the_sample_follows_from_nothing_that_another_python_may_draw_otherwise(monkeypatch):
-    """A release does not say of which marginals its errors are: they are drawn again to read it."""
+    """The marginals that a release states the errors of are drawn again to read it."""
     workload = parse_workload("all-3way", MANY.domain)
     drawn = Workload(workload.queries).certified.marginals()
     for name in ("sample", "shuffle", "choice", "choices", "randrange", "getrandbits"):
         monkeypatch.setattr(f"random.Random.{name}", None)
     assert workload.certified.marginals() == drawn
+
+
+def test_errors_of_another_sample_than_is_drawn_are_refused(tmp_path, monkeypatch):
+    """As a version would read them that draws otherwise; bounds of other marginals would follow."""
+    certified_release(tmp_path / "release")
+    whole = parse_workload("all-3way", MANY.domain)
+    other = Workload(whole.queries[-4096:])
+    monkeypatch.setattr(Workload, "certified", property(lambda workload: other))
+    with pytest.raises(ReleaseError, match="other marginals than this version draws"):
+        Release.load(tmp_path / "release")
 
 
 def test_a_release_that_states_the_errors_of_all_of_many_marginals_still_loads(

@@ -7,9 +7,10 @@ header.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from admeasure.certificate import Certificate, registry_yaml
-from admeasure.domain import Domain, canonical
+from admeasure.domain import Columns, Domain, canonical
 from admeasure.errors import ReleaseError
 from admeasure.families import HALF_NORMAL, Model
 from admeasure.families.answers import AnswersModel
@@ -43,6 +44,8 @@ _MAPS = ("weights", "distances")
 _FACTS = TypeAdapter(dict[str, int | float])
 ERRORS = "errors"
 """Under what a release keeps the errors of its model: their values, and the scale of the noise."""
+ERRORS_OF = "errors_of"
+"""The hash of the marginals that these are of, which whoever reads the release draws again."""
 
 
 def contents(release: Release) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -52,7 +55,7 @@ def contents(release: Release) -> tuple[dict[str, Any], dict[str, bytes]]:
     certified = {}
     if errors is not None:
         values[ERRORS] = errors.values
-        certified = {ERRORS: errors.sigma}
+        certified = {ERRORS: errors.sigma, ERRORS_OF: _digest(errors.marginals)}
     document = registry_yaml(certificate, schema.table.name, schema.domain.columns)
     files = {
         "schema.toml": schema.dumps().encode(),
@@ -97,7 +100,7 @@ def parts(folder: Path) -> dict[str, Any]:
             "certificate": certificate,
             "facts": _FACTS.validate_python(head["facts"]),
             "log": tuple(read_event(line, "log.jsonl") for line in files["log.jsonl"].splitlines()),
-            "errors": _errors(head.get(ERRORS), workload, files),
+            "errors": _errors(head, workload, files),
             "inside": read_inside(schema, files),
         }
     except ReleaseError as error:
@@ -124,17 +127,29 @@ def _measurements(
     return tuple(found)
 
 
-def _errors(sigma: Any, workload: Workload, files: Mapping[str, bytes]) -> NoisyErrors | None:
+def _errors(
+    head: Mapping[str, Any], workload: Workload, files: Mapping[str, bytes]
+) -> NoisyErrors | None:
     """The certificate of accuracy, where the run bought one."""
-    if sigma is None:
+    if head.get(ERRORS) is None:
         return None
     values = store.unpack_arrays(files["measurements.npz"], "measurements.npz")[ERRORS]
-    scale, of = float(sigma), workload.of_errors(values.size - 1)
+    scale, of = float(head[ERRORS]), workload.of_errors(values.size - 1)
     marginals = of.marginals()
     fits = values.dtype == np.int64 and values.shape == (1 + len(marginals),)
     if not (fits and 0 < scale <= LARGEST_SIGMA):
         raise ReleaseError("The errors that the release states are not sound. Fetch it again.")
+    digest = _digest(marginals)
+    if head.get(ERRORS_OF, digest) != digest:  # older releases do not say
+        raise ReleaseError(
+            "The release states errors of other marginals than this version draws from its "
+            "workload. Read it with the version that its certificate names."
+        )
     return NoisyErrors(marginals, values, scale, weighs_alike=of.weighs_alike)
+
+
+def _digest(marginals: Sequence[Columns]) -> str:
+    return hashlib.sha256(json.dumps(marginals).encode()).hexdigest()
 
 
 def leaf_arrays(inside: Mapping[str, Inside], schema: Schema) -> dict[str, np.ndarray]:

@@ -148,8 +148,8 @@ class Workload:
     @cached_property
     def certified(self) -> Workload:
         """What a certificate of accuracy is of: all marginals, or a sample drawn without the table,
-        which says nearly as well how good a release is. A release keeps errors and not of what:
-        whoever reads it draws the same sample."""
+        which says nearly as well how good a release is. Whoever reads a release draws the same
+        sample: it keeps the errors, and of what a hash alone."""
         marginals = self.marginals()
         if len(marginals) <= MOST_CERTIFIED:
             return self
