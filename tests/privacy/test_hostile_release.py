@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,20 @@ def test_junk_in_the_log_is_refused_or_harmless_and_the_audit_answers(sound, tmp
         files["log.jsonl"] = "".join(json.dumps(e) + "\n" for e in events).encode()
 
     fuzzed(rewrite(source, tmp_path / "copy", change), tally)
+
+
+@pytest.mark.parametrize("claim", ["0", "5e-324", "7"])
+def test_a_log_that_misstates_what_a_measurement_cost_leaves_intervals(sound, tmp_path, claim):
+    def change(head, files):
+        events = [json.loads(line) for line in files["log.jsonl"].splitlines()]
+        first = next(e for e in events if e["event"] == "measure")
+        first["rho"] = str(Fraction(float(claim)))
+        files["log.jsonl"] = "".join(json.dumps(e) + "\n" for e in events).encode()
+
+    path = rewrite(sound["aim"], tmp_path / "copy", change)
+    (answer,) = Release.load(path).answer([Cell(["a"], [0])])
+    assert 0 <= answer.low <= answer.value <= answer.high
+    assert not audit_release(path).holds
 
 
 @settings(FEW, max_examples=150)

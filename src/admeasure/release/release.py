@@ -5,6 +5,7 @@ Everything here is computed from noisy measurements and public facts; using it c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,6 +40,8 @@ from admeasure.selectors.evidence import Selection
 from admeasure.workload import ColumnStatistic, Question, Workload, load_questions, question
 from admeasure.workload.questions import written_conditions
 
+LEAST_SHARE, ROUNDING = 1e-100, 1e-9
+"""No run spends less of its budget on a measurement, or more than it has but for rounding."""
 QuestionLike = Mapping[str, Any] | Question | Query
 """One question: conditions, or a query, with a name or without."""
 
@@ -268,11 +271,14 @@ class Release:
 
     @property
     def _shares(self) -> list[float] | None:
-        """What each measurement cost of the whole budget, where the log tells."""
+        """What each measurement cost of the whole budget, where the log tells. One that says that
+        any cost nothing, or all more than there was, comes from somebody else."""
         spent = [read_cost(e) for e in self.log if e["event"] == "measure"]
         if len(spent) != len(self.measurements) or not self.certificate.rho > 0:
             return None
-        return [min(1.0, float(cost) / self.certificate.rho) for cost in spent]
+        shares = [float(cost) / self.certificate.rho for cost in spent]
+        sound = min(shares, default=1.0) > LEAST_SHARE and math.fsum(shares) < 1 + ROUNDING
+        return shares if sound else None
 
     def report(
         self,
