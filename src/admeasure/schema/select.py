@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ from admeasure.schema.values import day, quoted
 
 if TYPE_CHECKING:
     from admeasure.schema.column import Column
+
+RANGE = re.compile(r"(\S{1,30}?) ?(?:\.\.|–| to ) ?(\S{1,30})")
+"""How people write one."""
 
 
 def codes_of(column: Column, selection: object) -> np.ndarray:
@@ -129,6 +133,8 @@ def _advice(column: Column, value: object, code: int) -> str:
     near = difflib.get_close_matches(str(value), _known_texts(column), n=1)
     if near:
         return f"It is not a level; did you mean {quoted(near[0])}?"
+    if column.grid is not None and (ends := RANGE.fullmatch(str(value))):
+        return f"Write a range as {{ from = {ends[1]}, to = {ends[2]} }}"
     return f"It is not a level of this column, whose type is {column.type}"
 
 
