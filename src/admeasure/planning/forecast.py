@@ -59,8 +59,8 @@ WIDE = 512
 """Of more columns each candidate takes the longer, the longer the ways through a tree are."""
 BYTES_PER_WAY = 300
 THIN, OF_THIN = 0.1, 0.4
-"""Where noise alone would cause more than this error of pairs, rounds of a batch end soon: that
-part of the time is taken."""
+"""Pairs of which noise alone would cause more than this error are soon left alone by rounds of a
+batch: they take that part of the time."""
 
 
 def graphical(
@@ -117,9 +117,10 @@ def seconds_of_batches(task: Task, rows: int | None, sigma: float, batch: int) -
     domain, workload = task.domain, task.workload
     scores = len(workload.candidates()) * likely_rounds(domain, rows, sigma) / batch
     seconds = 3.2 * (scores / 50_000) ** 0.72 * (audible_cells(rows, sigma) / 2000) ** 0.4
-    pairs = [r for r in workload.closure() if len(r) == 2]
-    if rows and pairs and noise_error(domain, pairs, sigma, rows) > THIN:
-        seconds *= OF_THIN
+    pairs = [domain.cells(r) for r in workload.closure() if len(r) == 2]
+    if rows and pairs:
+        thin = sum(HALF_NORMAL * sigma * cells / rows > THIN for cells in pairs) / len(pairs)
+        seconds *= 1 - thin + OF_THIN * thin
     return 0.2 + seconds * max(1.0, len(domain) / WIDE) ** 2
 
 
