@@ -197,6 +197,20 @@ def test_a_cache_gives_the_same_counts_without_reading_the_table_again(table, sc
     assert len(scans) == 1
 
 
+def test_a_cache_that_another_view_of_the_table_let_go_is_not_read(table, scans, tmp_path):
+    """The number of its file may be another file's by then."""
+    path, codes = table
+    source = DuckDBSource(path, SCHEMA, memory_megabytes=0.2, cache=tmp_path)
+    source.by(SCHEMA).close()
+    with (tmp_path / "another").open("wb") as other:
+        other.write(bytes(ROWS * len(LEVELS)))
+        other.flush()
+        assert not source.on_disk
+        assert is_exact(codes, TRIPLES, source.counts(TRIPLES))
+    assert len(scans) == 2
+    source.close()
+
+
 def test_a_fit_with_a_cache_reads_the_table_once(table, scans, tmp_path, monkeypatch):
     monkeypatch.setattr(Limits, "reading_megabytes", lambda _: 0.0)
     release = fit(

@@ -32,6 +32,9 @@ DENSE_CELLS = 1 << 22
 PASS_CELLS = 1 << 25
 """Fine cells that are counted at a time, or one marginal: 256 MB."""
 
+SPARSE_TOGETHER = 16
+"""Large marginals that are read at a time, each of which may have a cell for every row."""
+
 
 def recodings(fine: Schema, coarse: Schema) -> Recodings:
     found = ((column, coarse.column(column.name)) for column in fine.columns)
@@ -72,12 +75,13 @@ class AddedUp:
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         cells, found = self._source.schema.domain.cells, dict.fromkeys(marginals, np.empty(0))
         small = [m for m in found if cells(m) <= self._dense_cells]
+        large = [m for m in found if cells(m) > self._dense_cells]
         for some in batches(small, cells, self._pass_cells):
             for marginal, table in zip(some, self._source.counts(some), strict=True):
                 found[marginal] = self._added_up(marginal, table)
-        for marginal in found.keys() - small:
-            (held,) = self.sparse([marginal])
-            found[marginal] = held.dense(self.schema.domain)
+        for some in batches(large, lambda _: 1, SPARSE_TOGETHER):
+            for marginal, held in zip(some, self.sparse(some), strict=True):
+                found[marginal] = held.dense(self.schema.domain)
         return [found[marginal].copy() for marginal in marginals]
 
     def sparse(self, marginals: Sequence[Columns]) -> list[SparseCounts]:

@@ -49,6 +49,10 @@ class CodeFile:
         self._waiting_rows = 0
         self._end = 0
 
+    @property
+    def is_open(self) -> bool:
+        return self.close.alive
+
     def append(self, chunk: Chunk) -> None:
         """Add rows. A disk that is full is a `ResourceError`, and nothing stays on it."""
         if not (rows := len(next(iter(chunk.values())))):

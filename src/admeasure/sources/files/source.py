@@ -103,13 +103,12 @@ class DuckDBSource:
     @property
     def on_disk(self) -> bool:
         """Whether the codes are kept on disk, so that counting does not read the table again."""
-        return self._file is not None
+        return self._file is not None and self._file.is_open
 
     def close(self) -> None:
         """Take the codes from the disk. A count after this reads the table again."""
         if self._file is not None:
             self._file.close()
-            self._file = None
 
     def counts(self, marginals: Sequence[Columns]) -> list[np.ndarray]:
         if marginals and not any(marginals):
@@ -151,7 +150,7 @@ class DuckDBSource:
             yield from self._kept
             return
         tell = _part_of(self._progress, *part)
-        if self._file is not None:
+        if self._file is not None and self._file.is_open:
             for k, chunk in enumerate(self._file.chunks(names)):
                 yield chunk
                 tell((k + 1) / self._file.segments)
